@@ -478,6 +478,27 @@ TEST(QuantizedOnnxBits, MatMulNBits) {
   }
 }
 
+// Rows that only a run chooses, before a product with weights of 4 bits, and before one that quantizes them.
+TEST(QuantizedOnnxBits, ShapesThatOnlyARunKnows) {
+  ASSERT_EQ(qn_extra_register(), QN_OK) << qn_last_message();
+  const test::Folder folder;
+  const Array x = {{3, 2}, {-1, 2, 5, 6, 1, -1}}, chosen = {{3}, {1, 0, 1}};
+  const auto run = [&](OnnxModel& model) {
+    model.input("x", x.dims).input("c", chosen.dims, Proto::BOOL).output("y");
+    model.node("Compress", {"x", "c"}, {"k"}, "axis=0");
+    return test::run(import_onnx(folder.write("net.onnx", model.bytes()), {{}}), {x, chosen}).at(0);
+  };
+  OnnxModel bits(13);  // the weights [[1, -2], [3, 4]], N x K
+  bits.steps("w", Proto::UINT8, {2, 1, 1}, {0x69, 0xcb}).floats("s", {{2}, {0.5f, -1}}).floats("b", {{2}, {10, 20}});
+  bits.node("MatMulNBits", {"k", "w", "s", "", "", "b"}, {"y"}, "K=2 N=2 bits=4 block_size=2 accuracy_level=4");
+  test::expect_near(run(bits), {{2, 2}, {7.5f, 15, 11.5f, 21}});
+  OnnxModel quantized(13);  // its range, from -1 to 2, has 255 steps
+  quantized.steps("w", Proto::INT8, {2, 1}, {1, 3}).scalar("s", 0.5f);
+  quantized.node("DynamicQuantizeLinear", {"k"}, {"q", "qs", "qz"}).node("MatMulInteger", {"q", "w", "qz"}, {"m"});
+  quantized.node("Cast", {"m"}, {"f"}, "to=1").node("Mul", {"qs", "s"}, {"t"}).node("Mul", {"f", "t"}, {"y"});
+  test::expect_near(run(quantized), {{2, 1}, {2.5f, -1}});
+}
+
 // Shapes and numbers that do not fit the operators on bytes of activations in floats.
 TEST(QuantizedOnnxBits, FaultsAreNamed) {
   const test::Folder folder;

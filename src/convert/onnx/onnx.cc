@@ -332,6 +332,10 @@ class Importer {
     if (!inputs) return;  // the list of unsupported nodes has the cause
     const bool empty = std::any_of(inputs->begin(), inputs->end(), [this](const Value* x) { return is_empty(x); });
     if (general != nullptr && empty) row = find_shape(proto.op_type());  // layers need elements
+    // Activations whose shape only a run knows are quantized as the model says: no layer takes them.
+    const bool unsized = !inputs->empty() && inputs->front() != nullptr && inputs->front()->view &&
+                         !builder_.is_sized(inputs->front()->view);
+    if (proto.op_type() == "DynamicQuantizeLinear" && unsized) row = nullptr;
     if (row != nullptr) {
       try {
         return import(index, proto, *row, *inputs);

@@ -239,7 +239,7 @@ std::vector<int32_t> unpacked(const OnnxNode& node, size_t input, size_t rows, s
 
 // A * B' with weights B [N, K] of few bits, of which each block of a row has a scale and a zero point. Where the node
 // allows activations of 8 bits, a layer of bytes quantizes them, if it takes such blocks: a row is one block, or blocks
-// have a multiple of 32 weights, of 4 bits without their zero points. Else the weights become floats.
+// have a multiple of 32 weights, of 4 bits without their zero points. Else the weights become f32.
 Values mat_mul_n_bits(const OnnxNode& node) {
   const int64_t bits = node.integer("bits", 4), k = node.integer("K", 0), n = node.integer("N", 0);
   const int64_t block = node.integer("block_size", 0), accuracy = node.integer("accuracy_level", 0);
@@ -260,8 +260,9 @@ Values mat_mul_n_bits(const OnnxNode& node) {
     zeros = unpacked(node, 3, rows, blocks, static_cast<size_t>(bits));
   }
   Builder& builder = node.builder;
-  const View x = node.view(0);
-  if (x.rank() == 0 || builder.shape(x).back() != depth) node.fail("the rows of A have not K elements");
+  const bool sized = node.value(0).view && builder.is_sized(node.value(0).view);
+  const View x = sized ? node.view(0) : node.operand(0);
+  if (sized && (x.rank() == 0 || builder.shape(x).back() != depth)) node.fail("the rows of A have not K elements");
   View bias;
   if (node.has(5)) {
     bias = node.constant(5);
@@ -280,6 +281,11 @@ Values mat_mul_n_bits(const OnnxNode& node) {
       finite = finite && std::isfinite(scales[at]) && step == steps.back();
       of_4_bits = of_4_bits && step >= -8 && step <= 7;
     }
+  }
+  if (!sized) {  // no layer takes it
+    const View weights = builder.permute(builder.constant({rows, depth}, real.data()), {1, 0});
+    const View y = builder.custom("matmul", node.name, {x, weights}, {}, {QN_F32})[0];
+    return {bias ? builder.custom("any_add", node.name + "/bias", {y, bias}, {}, {QN_F32})[0] : y};
   }
   const bool in_blocks = of_4_bits && each % scale_block == 0;  // whose scales may be negative
   const bool by_row = blocks == 1 && positive;
