@@ -180,7 +180,8 @@ QN_API qn_status qn_session_output_tensor(const qn_session* session, size_t inde
  *  buffer elsewhere. Returns QN_CANCELLED if qn_session_cancel() stopped the run. */
 QN_API qn_status qn_session_run(qn_session* session, const void* const* inputs);
 
-/** Makes all states of the session zero, as they are before its first run, so that the next run begins a new stream.
+/** Makes all states of the session zero (int8 and uint8: their zero point), as they are before its first run, so that the
+ *  next run begins a new stream.
  *  Do not make this call while the session runs; it may overwrite what the last run has left in outputs of states. A
  *  run that is given a buffer for the input of a state reads the buffer instead of the state: this is how a stream begins
  *  with other content. A run that fails or is cancelled does not change the states, and a resize keeps those whose shape

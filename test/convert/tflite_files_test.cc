@@ -98,6 +98,35 @@ TEST_F(Tflite, VariablesBecomeStates) {
   }
 }
 
+// z is what the run before got as x. The variable begins with `first`, which stands for 0 if it is the zero point, -7.
+TfliteModel with_bytes(int32_t first) {
+  TfliteModel m;
+  m.scaled(m.input({1, 2}, Type::int8, "x"), {0.5f}, {-7});
+  m.computed({}, Type::resource);
+  m.scaled(m.computed({1, 2}, Type::int8, "v"), {0.5f}, {-7});
+  m.computed({1, 2}, Type::float32, "z");
+  m.scaled(m.steps(Type::int8, {1, 2}, {first, first}), {0.5f}, {-7});
+  m.node(var_handle, {}, {1}, variable_named("v"));
+  m.once = m.operators;
+  m.once.push_back({assign_variable, {1, 4}, {}});
+  m.operators.push_back({call_once, {}, {}, [](Builder& b) { return schema::CreateCallOnceOptions(b, 1); }});
+  m.node(read_variable, {1}, {2});
+  m.node(6, {2}, {3});  // DEQUANTIZE
+  m.operators.push_back({assign_variable, {1, 0}, {}});
+  m.outputs = {3};
+  return m;
+}
+
+TEST_F(Tflite, VariablesOfBytesBeginWithTheirZeroPoint) {
+  Graph graph = import(with_bytes(-7));
+  ASSERT_EQ(optimize(graph), QN_OK) << qn_last_message();
+  test::Runs runs(graph);
+  const Array x = test::make({1, 2}, {-5, 3});
+  expect_near(runs.run({&x, nullptr})[0], test::make({1, 2}, {0, 0}), 0);
+  expect_near(runs.run({&x, nullptr})[0], test::make({1, 2}, {1, 5}), 0);
+  EXPECT_EQ(refusal(with_bytes(0)), "1 layer is not supported: v (variable: it is not zero at the beginning)");
+}
+
 TEST_F(Tflite, VariablesThatAreRefused) {
   const auto refused = [&](auto&& spoil) {
     TfliteModel model = with_variables();

@@ -66,6 +66,27 @@ TEST(States, AreCarried) {
   EXPECT_EQ(run(other, {1, 1}), Floats({6, 6}));
 }
 
+// States of int8 begin with the byte that stands for 0.
+TEST(States, OfBytesBeginWithTheirZeroPoint) {
+  GraphBuilder b;
+  const int x = b.input("x", {2}), state = b.input("state", {2}, QN_S8);
+  b.graph.tensors[static_cast<size_t>(state)].type = QN_S8;
+  const int before = b.node(OpKind::dequantize, {state}), next = b.node(OpKind::quantize, {x});
+  for (const int tensor : {state, next}) {
+    b.graph.tensors[static_cast<size_t>(tensor)].type = QN_S8;
+    b.graph.tensors[static_cast<size_t>(tensor)].quantization = {{0.5f}, {-7}, -1};
+  }
+  b.output(before, "before");
+  b.output(next, "next", QN_S8);
+  b.graph.states = {{1, 1}};
+  const qn::Model model = model_of(b.done());
+  qn::Session session = qn::Session::create(model);
+  EXPECT_EQ(run(session, {1, 2}, nullptr, 0), Floats({0, 0}));
+  EXPECT_EQ(run(session, {3, 4}, nullptr, 0), Floats({1, 2}));
+  session.reset_states();
+  EXPECT_EQ(run(session, {1, 2}, nullptr, 0), Floats({0, 0}));
+}
+
 TEST(States, AreInFiles) {
   const Graph graph = summing({2});
   Vector<unsigned char> bytes;

@@ -192,15 +192,21 @@ class Importer {
           if (buffer == nullptr) throw Unsupported{"nothing assigns it"};
           return wiring_.define(variable.begin, read(*variable.initial, *buffer));
         }
-        if (buffer != nullptr && !is_zero(*buffer)) throw Unsupported{"it is not zero at the beginning"};
         add_input(variable.tensor, variable.begin, variable.name);
+        if (buffer != nullptr && !is_zero(*buffer, tensor(static_cast<size_t>(variable.tensor)))) {
+          throw Unsupported{"it is not zero at the beginning"};
+        }
       });
     }
   }
 
-  static bool is_zero(const schema::Buffer& buffer) {
+  // Whether a session begins with this content: real zeros, which are the zero point of int8 and uint8.
+  bool is_zero(const schema::Buffer& buffer, const schema::Tensor& variable) {
     if (buffer.data() == nullptr || buffer.data()->size() == 0) return false;  // it lies behind the tables
-    return std::all_of(buffer.data()->begin(), buffer.data()->end(), [](uint8_t byte) { return byte == 0; });
+    const std::optional<ElementType> type = element_type(variable.type());
+    const Scales scales = type && is_byte(*type) ? scales_of(builder_, variable) : Scales{};
+    const auto zero = static_cast<uint8_t>(scales.zero_points.size() == 1 ? scales.zero_points[0] : 0);
+    return std::all_of(buffer.data()->begin(), buffer.data()->end(), [zero](uint8_t byte) { return byte == zero; });
   }
 
   void add_operators() {

@@ -16,8 +16,10 @@ States::States(const Model& model, const Graph& graph) {
     const Tensor& tensor = tensor_of(graph, port.tensor);
     size_t bytes = 0;
     (void)tensor_size(port.type, tensor.shape, &bytes);  // the graph is planned, so it does not overflow
-    states_.push_back({input, output, model.output_at[output], tensor.shape, Buffer(std::max(bytes, size_t{1})),
-                       Buffer(std::max(bytes, size_t{1}))});
+    const Vector<int32_t>& zeros = tensor.quantization.zero_points;
+    states_.push_back({input, output, model.output_at[output],
+                       zeros.size() == 1 ? static_cast<uint8_t>(zeros[0]) : uint8_t{0}, tensor.shape,
+                       Buffer(std::max(bytes, size_t{1})), Buffer(std::max(bytes, size_t{1}))});
   }
   reset();
 }
@@ -29,7 +31,7 @@ void States::keep(States& before) {
 }
 
 void States::reset() {
-  for (State& state : states_) std::memset(state.content.data(), 0, state.content.size());
+  for (State& state : states_) std::memset(state.content.data(), state.zero, state.content.size());
 }
 
 const void* States::content(size_t input) const {

@@ -45,6 +45,7 @@ class States {
   struct State {
     size_t input, output;  // of the model, as the user counts them
     size_t planned;        // the output of the planned graph; Model::nowhere: a later node computes it
+    uint8_t zero;          // the byte that stands for 0: of int8 and uint8, their zero point
     Vector<size_t> shape;
     Buffer content, next;
 
