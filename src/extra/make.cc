@@ -88,6 +88,40 @@ void run_eye(const Run& node) {
   });
 }
 
+// ---- random numbers
+
+// random_like(x): random f32 in the shape of x. With `normal`, they are normally distributed around `mean` with deviation
+// `scale`; else evenly between `low` and `high`. An element depends on `seed` and on its index alone, so each run returns
+// the same.
+void infer_random(Inference& node) { node.set(0, QN_F32, node.shape(0)); }
+
+// The random bits of a number (SplitMix64: Steele, Lea, Flood, Fast Splittable Pseudorandom Number Generators, 2014).
+uint64_t bits_of(uint64_t number) {
+  number += 0x9e3779b97f4a7c15;
+  number = (number ^ number >> 30) * 0xbf58476d1ce4e5b9;
+  number = (number ^ number >> 27) * 0x94d049bb133111eb;
+  return number ^ number >> 31;
+}
+
+// In [0, 1), in steps that f32 has.
+double even(uint64_t number) { return static_cast<double>(bits_of(number) >> 40) * 0x1p-24; }
+
+// By Box and Muller, of two even ones.
+double normal(uint64_t number) {
+  constexpr double turn = 6.283185307179586;
+  return std::sqrt(-2 * std::log(1 - even(2 * number))) * std::cos(turn * even(2 * number + 1));
+}
+
+void run_random(const Run& node) {
+  const bool is_normal = node.integer("normal", 0) != 0;
+  const double offset = double{is_normal ? node.number("mean", 0) : node.number("low", 0)};
+  const double factor = is_normal ? double{node.number("scale", 1)} : double{node.number("high", 1)} - offset;
+  const uint64_t begin = bits_of(static_cast<uint64_t>(node.integer("seed", 0)));
+  const auto draw = is_normal ? normal : even;
+  float* const y = node.output<float>(0);
+  for (size_t i = 0; i < count(node.output_shape(0)); ++i) y[i] = static_cast<float>(offset + factor * draw(begin + i));
+}
+
 // ---- classes
 
 // Converts a number, towards 0. What no integer can express becomes the least one.
@@ -140,6 +174,7 @@ constexpr qn_kind kinds[] = {
     sized<range>("range_sizes"),
     sized<fill>("fill_sizes"),
     kind<infer_eye, run_eye>("eye_like", {1, 1}, 1),
+    kind<infer_random, run_random>("random_like", {1, 1}, 1),
     kind<infer_one_hot, run_one_hot>("one_hot", {3, 3}, 1, 0, 1 << 1),
 };
 

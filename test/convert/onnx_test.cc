@@ -1,7 +1,9 @@
 // What the ONNX importer takes from a model beside operators: inputs, outputs, files; and what it refuses.
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <numeric>
 
 #include "graph/file/format.h"
 #include "graph/pass/passes.h"
@@ -244,6 +246,34 @@ TEST_F(Onnx, ScanOutputsStackAlongAnyAxis) {
     Array want = {first ? Dims{2, 3} : Dims{3, 2}, std::vector<float>(6)};
     for (size_t i = 0; i < 6; ++i) want.data[first ? i : i % 3 * 2 + i / 3] = -x.data[i];
     test::expect_near(test::run(import(model), {x}).at(0), want);
+  }
+}
+
+// Random numbers are the same in each run; nodes without a seed differ by their names.
+TEST_F(Onnx, RandomNumbers) {
+  const auto numbers = [&](const std::string& type, const std::string& output, const std::string& attributes) {
+    const bool like = type.find("Like") != std::string::npos;
+    OnnxModel model(13);
+    model.input("x", {50, 40})
+        .output("y")
+        .node(type, like ? std::vector<std::string>{"x"} : std::vector<std::string>(), {output},
+              attributes + (like ? "" : " shape=[50,40]"));
+    model.node("Add", {"x", output}, {"y"});
+    return test::run(import(model), {{{50, 40}, std::vector<float>(2000)}}).at(0).data;
+  };
+  const auto mean = [](const std::vector<float>& list) {
+    return std::accumulate(list.begin(), list.end(), 0.f) / static_cast<float>(list.size());
+  };
+  for (const std::string form : {"", "Like"}) {
+    const std::vector<float> uniform = numbers("RandomUniform" + form, "a", "low=2f high=6f");
+    EXPECT_NEAR(mean(uniform), 4, 0.11);
+    EXPECT_GE(*std::min_element(uniform.begin(), uniform.end()), 2);
+    EXPECT_LE(*std::max_element(uniform.begin(), uniform.end()), 6);
+    EXPECT_NEAR(mean(numbers("RandomNormal" + form, "a", "mean=5f scale=2f seed=3f")), 5, 0.18);
+    EXPECT_EQ(uniform, numbers("RandomUniform" + form, "a", "low=2f high=6f"));
+    EXPECT_NE(uniform, numbers("RandomUniform" + form, "b", "low=2f high=6f"));
+    const std::string seeded = "seed=1.5f";
+    EXPECT_EQ(numbers("RandomNormal" + form, "a", seeded), numbers("RandomNormal" + form, "b", seeded));
   }
 }
 

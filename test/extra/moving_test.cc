@@ -449,6 +449,40 @@ TEST(ExtraMaking, Constants) {
   expect_refused({"eye_like", {counted({2})}, {counted({2})}}, "rank 1");
 }
 
+// The moments of 20000 numbers, within four deviations of these; the same for each run, others for another seed.
+TEST(ExtraMaking, RandomNumbers) {
+  const auto draw = [](int64_t normal, int64_t seed) {
+    const Elements x = {QN_S8, {100, 200}, std::vector<double>(20000)};
+    const NodeCase node = {
+        "random_like", {x}, {{QN_F32, {}, {}}}, {integers("normal", {normal}), integers("seed", {seed})}};
+    std::vector<Elements> outputs;
+    EXPECT_EQ(NodeModel(node, 1).run(&outputs), "");
+    EXPECT_EQ(outputs.at(0).shape, x.shape);
+    return outputs.at(0).values;
+  };
+  for (const bool normal : {false, true}) {
+    const std::vector<double> numbers = draw(normal, 7);
+    EXPECT_EQ(numbers, draw(normal, 7));
+    EXPECT_NE(numbers, draw(normal, 8));
+    double sum = 0, squares = 0, neighbours = 0;
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      sum += numbers[i];
+      squares += numbers[i] * numbers[i];
+      neighbours += numbers[i] * numbers[(i + 1) % numbers.size()];
+    }
+    const double n = 20000, mean = sum / n, variance = squares / n - mean * mean;
+    const double wanted = normal ? 1 : 1 / 12.0, fourth = normal ? 3 : 1 / 80.0;
+    EXPECT_NEAR(mean, normal ? 0 : 0.5, 4 * std::sqrt(wanted / n));
+    EXPECT_NEAR(variance, wanted, 4 * std::sqrt((fourth - wanted * wanted) / n));
+    EXPECT_NEAR(neighbours / n - mean * mean, 0, 4 * wanted / std::sqrt(n)) << "neighbours are independent";
+    const auto [least, most] = std::minmax_element(numbers.begin(), numbers.end());
+    if (!normal) {
+      EXPECT_GE(*least, 0);
+      EXPECT_LT(*most, 1);
+    }
+  }
+}
+
 TEST(ExtraMaking, OneHot) {
   const Elements values = list({0, 5}), at = list({1, -1, 3, -4});
   expect_all({

@@ -401,6 +401,7 @@ constexpr Rule rules[] = {
     {"pad_by", pad},
     {"pad_sizes", pad},
     {"permute", permute},
+    {"random_like", first},
     {"range_sizes", range},
     {"resample", resample},
     {"resample_sizes", resample},

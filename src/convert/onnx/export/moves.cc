@@ -1,4 +1,8 @@
 // What moves, makes and chooses elements, and shapes as numbers: kinds of libquern-extra.
+#include <bit>
+#include <cmath>
+#include <string_view>
+
 #include "convert/onnx/export/parts.h"
 #include "convert/onnx/export/rows.h"
 
@@ -15,6 +19,23 @@ void write_cast(GraphWriter& to, const Node& node, const ExportRow& row) {
   schema::NodeProto* half = to.add_op("Cast", node_name(node, "half"), {to.stored_plain(node.inputs[0])});
   set_integer(half, "to", schema::TensorProto::FLOAT16);
   write_with(to, node, row, {half->output(0)});
+}
+
+// Other engines draw other numbers from the seed, whose bits are those of a float.
+void write_random(GraphWriter& to, const Node& node, const ExportRow& row) {
+  const bool normal = integer_of(node, "normal", 0) != 0;
+  ExportRow written = row;
+  written.op = normal ? "RandomNormalLike" : "RandomUniformLike";
+  const auto seed = std::bit_cast<float>(static_cast<int32_t>(integer_of(node, "seed", 0)));
+  if (integer_of(node, "seed", 0) != std::bit_cast<int32_t>(seed) || !std::isfinite(seed))
+    throw Unsupported{"its seed"};
+  schema::NodeProto* const made = write_with(to, node, written, stored_inputs(to, node));
+  for (const char* name : {normal ? "mean" : "low", normal ? "scale" : "high"}) {
+    const bool one = std::string_view(name) == "scale" || std::string_view(name) == "high";
+    set_number(made, name, number_of(node, name, one ? 1 : 0));
+  }
+  set_number(made, "seed", seed);
+  set_integer(made, "dtype", schema::TensorProto::FLOAT);
 }
 
 // ---- sizes as numbers
@@ -290,6 +311,8 @@ const ExportTable& exported_moves() {
       {"pad_by", {write_pad_by, "Pad", 18, {pad_mode}}},
       {"pad_sizes", reads({"sizes1", "sizes3"}, {write_pad_sizes, "Pad", 18, {pad_mode}})},
       {"permute", {write_operator, "Transpose", 13, {{Rule::integers, "perm", "perm"}}}},
+      {"random_like",
+       reads({"normal", "seed", "mean", "scale", "low", "high"}, {write_random, "RandomNormalLike", 13})},
       {"range", {write_operator, "Range"}},
       {"range_sizes", reads({"sizes0", "sizes1", "sizes2"}, {write_range_sizes, "Range"})},
       {"reshape_sizes",

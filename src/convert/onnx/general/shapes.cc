@@ -1,4 +1,6 @@
 // Operators that change shapes and orders, or make tensors of numbers.
+#include <bit>
+
 #include "convert/onnx/general/general.h"
 #include "convert/onnx/tensor.h"
 
@@ -74,6 +76,40 @@ Values eye_like(const OnnxNode& node) {
   return of_kind(node, "eye_like", Parameters().integer("k", node.integer("k", 0)), {type});
 }
 
+// The bits of a positive float that stands for the text (FNV-1a): a seed as ONNX has them.
+int32_t seed_of(const std::string& text) {
+  uint32_t hash = 0x811c9dc5;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x01000193;
+  return static_cast<int32_t>(hash & 0x3fffffff);
+}
+
+// Random numbers in the shape of `like`. Without a seed, the node's name is one.
+Values random(const OnnxNode& node, const Value& like, Parameters parameters) {
+  const ElementType type = type_attribute(node, "dtype").value_or(is_float(like.type) ? like.type : ElementType::f32);
+  if (!is_float(type)) throw Unsupported{"of integers"};
+  const int32_t seed = node.has_attribute("seed") ? std::bit_cast<int32_t>(node.number("seed", 0)) : seed_of(node.name);
+  return {make(node, "random_like", {like}, std::move(parameters).integer("seed", seed), type)};
+}
+
+Values random_normal(const OnnxNode& node, const Value& like) {
+  Parameters parameters = Parameters().integer("normal", 1).number("mean", node.number("mean", 0));
+  return random(node, like, std::move(parameters).number("scale", node.number("scale", 1)));
+}
+Values random_uniform(const OnnxNode& node, const Value& like) {
+  Parameters parameters = Parameters().number("low", node.number("low", 0));
+  return random(node, like, std::move(parameters).number("high", node.number("high", 1)));
+}
+
+template <auto values>
+Values like_input(const OnnxNode& node) {
+  return values(node, node.value(0));
+}
+template <auto values>
+Values of_shape(const OnnxNode& node) {
+  const Value shape = integer_list(node.integer_list("shape"));
+  return values(node, filled(node, shape, number_of(node, 0, ElementType::f32)));
+}
+
 Values one_hot(const OnnxNode& node) {
   return of_kind(node, "one_hot", Parameters().integer("axis", node.integer("axis", -1)), {node.value(2).type});
 }
@@ -98,6 +134,10 @@ const OnnxTable& general_shapes() {
       {"OneHot", {one_hot, 3, 3}},
       {"OptionalGetElement", {get_element, 1, 1}},
       {"OptionalHasElement", {has_element, 0, 1}},
+      {"RandomNormal", {of_shape<random_normal>, 0, 0}},
+      {"RandomNormalLike", {like_input<random_normal>, 1, 1}},
+      {"RandomUniform", {of_shape<random_uniform>, 0, 0}},
+      {"RandomUniformLike", {like_input<random_uniform>, 1, 1}},
       {"Range", {range, 3, 3}},
       {"Reshape", {reshape, 2, 2}},
       {"Shape", {shape_of, 1, 1}},
