@@ -499,6 +499,22 @@ TEST(QuantizedOnnxBits, ShapesThatOnlyARunKnows) {
   test::expect_near(run(quantized), {{2, 1}, {2.5f, -1}});
 }
 
+// Sums of products that the model gives, or adds integers to, are the exact integers. x has the range -1 .. 254: its steps
+// are 1, and its zero point is 1.
+TEST(QuantizedOnnxBits, ProductsWhoseIntegersAreRead) {
+  const test::Folder folder;
+  const Array x = {{2, 2}, {-1, 2, 254, 0}};
+  for (const bool adds : {false, true}) {
+    OnnxModel model(13);
+    model.input("x", x.dims).steps("w", Proto::INT8, {2, 1}, {1, 3}).steps("b", Proto::INT32, {1}, {10}).output("y");
+    model.node("DynamicQuantizeLinear", {"x"}, {"q", "s", "z"});
+    model.node("MatMulInteger", {"q", "w", "z"}, {adds ? "m" : "y"});
+    if (adds) model.node("Add", {"m", "b"}, {"y"});
+    const Array want = {{2, 1}, {adds ? 15.f : 5.f, adds ? 264.f : 254.f}};
+    test::expect_near(test::run(import_onnx(folder.write("net.onnx", model.bytes()), {{}}), {x}).at(0), want);
+  }
+}
+
 // Shapes and numbers that do not fit the operators on bytes of activations in floats.
 TEST(QuantizedOnnxBits, FaultsAreNamed) {
   const test::Folder folder;

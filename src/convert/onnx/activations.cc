@@ -29,15 +29,6 @@ bool is_product_with_known_weights(const schema::NodeProto& node, const std::set
   return true;
 }
 
-// The integers that nodes other than casts read: sums of products with integers, for one.
-std::set<std::string> read_uncast(const schema::GraphProto& graph) {
-  std::set<std::string> names;
-  for (const schema::NodeProto& node : graph.node()) {
-    if (node.op_type() != "Cast") names.insert(node.input().begin(), node.input().end());
-  }
-  return names;
-}
-
 // Adds what a graph that a node runs reads, and more.
 void add_names(const schema::GraphProto& graph, std::set<std::string>* names) {
   for (const schema::NodeProto& node : graph.node()) {
@@ -47,6 +38,19 @@ void add_names(const schema::GraphProto& graph, std::set<std::string>* names) {
     }
   }
   for (const schema::ValueInfoProto& output : graph.output()) names->insert(output.name());
+}
+
+// Returns the tensors that the graph gives, or that something else than a cast reads: of integers, the exact ones count.
+std::set<std::string> read_uncast(const schema::GraphProto& graph) {
+  std::set<std::string> names;
+  for (const schema::NodeProto& node : graph.node()) {
+    if (node.op_type() != "Cast") names.insert(node.input().begin(), node.input().end());
+    for (const schema::AttributeProto& attribute : node.attribute()) {
+      if (attribute.has_g()) add_names(attribute.g(), &names);
+    }
+  }
+  for (const schema::ValueInfoProto& output : graph.output()) names.insert(output.name());
+  return names;
 }
 
 }  // namespace

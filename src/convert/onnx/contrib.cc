@@ -1,5 +1,5 @@
-// Each operator becomes a graph of standard operators of opset 23, which is imported in its place. The documentation of ONNX
-// Runtime's contrib operators says what they compute (ContribOperators.md).
+// Converts each operator to a graph of standard operators of opset 23, which is imported in its place. Semantics: the
+// documentation of ONNX Runtime's contrib operators (ContribOperators.md).
 #include "convert/onnx/contrib.h"
 
 #include <algorithm>
@@ -97,7 +97,7 @@ class Expansion {
     return tensor.name();
   }
 
-  // Outputs come in order; one that the node does not have may be anything.
+  // Adds an output. They come in order; the value of an output that the node does not have does not matter.
   void output(const std::string& name) { graph_.add_output()->set_name(name); }
   Values import() const { return node.expand(graph_); }
 
@@ -131,7 +131,7 @@ class Expansion {
   std::string part(const std::string& x, int64_t axis, int64_t begin, int64_t end) {
     return add("Slice", {x, list({begin}), list({end}), list({axis})});
   }
-  // One index of a dimension, which goes.
+  // One index of a dimension, which is removed.
   std::string at(const std::string& x, int64_t axis, int64_t index) {
     const std::string y = add("Gather", {x, scalar_integer(index)});
     integer("axis", axis);
@@ -473,7 +473,7 @@ Values rotary_embedding(const OnnxNode& node) {
 }
 
 // Inputs: queries, keys, values, past keys and values, lengths less 1, the longest length, cosines, sines, positions,
-// attention bias, head sink. Rows of all items begin together: what is padded comes last, and its results are nothing.
+// attention bias, head sink. Rows of all items begin together: padding comes last, and its results are undefined.
 Values group_query_attention(const OnnxNode& node) {
   Expansion e(node);
   if (e.has(11)) throw Unsupported{"head_sink"};

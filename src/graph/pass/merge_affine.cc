@@ -38,7 +38,7 @@ bool write_affine(Rewriter& r, Node& node, const Affine& f, int x) {
   return true;
 }
 
-// What a clamp that computed x, if one did, leaves of its range.
+// Sets the range of x, which is limited if a node that clamps computed it.
 void range_of(Rewriter& r, int x, double* low, double* high) {
   const Node* node = r.writer(x);
   const bool clamped = node != nullptr && kind_of(node->kind).has(Kind::clamps);
@@ -46,7 +46,7 @@ void range_of(Rewriter& r, int x, double* low, double* high) {
   *high = clamped ? double{node->attributes.max} : double{infinity};
 }
 
-// The flags of the kind that is registered for a node, if it is of such a kind.
+// Returns the flags of a node of a registered kind; 0 for other nodes.
 uint32_t flags_of(const Node& node) {
   const qn_kind* const kind = node.kind == OpKind::custom ? find_kind(node.type.c_str()) : nullptr;
   return kind == nullptr ? 0 : kind->flags;
@@ -86,7 +86,7 @@ Vector<bool> find_jumps(Rewriter& r) {
 }
 
 // x limited to [0, 6] as some exporters of Caffe models write it: 6 - max(6 - max(x, 0), 0). It rounds x to multiples of
-// an ulp of 6, which nobody wants.
+// an ulp of 6, which is not what the model means.
 bool is_limit(const Affine& first, const Affine& second) {
   const auto reflects = [](const Affine& f) {
     return f.is_uniform() && f.scale[0] == -1 && f.bias[0] > 0 && f.bias[0] <= 6;
@@ -134,7 +134,7 @@ bool find_chain(Rewriter& r, const Node& node, Chain* chain) {
   return true;
 }
 
-// Merges all of the chain, where the result reaches no jump and stays close.
+// Merges the whole chain if its result reaches no jump and stays close. Returns whether it did.
 bool merge_all(Rewriter& r, Node& last, const Chain& chain, const Vector<bool>& reaches_jump) {
   Affine merged = chain.steps[0];  // in this order its clamps round as the steps do
   for (size_t i = 1; i < chain.steps.size(); ++i) {
@@ -151,7 +151,7 @@ bool merge_all(Rewriter& r, Node& last, const Chain& chain, const Vector<bool>& 
   return true;
 }
 
-// Merges the last two steps of the chain, if that loses nothing that anybody wants.
+// Merges the last two steps of the chain if the bits remain, or if they are a limit.
 void merge_last(Rewriter& r, Node& last, const Chain& chain) {
   const size_t n = chain.nodes.size();
   const Affine &first = chain.steps[n - 1], &second = chain.steps[n];
