@@ -50,8 +50,12 @@ static qn_status check_blocks(const Tensor& tensor, const char* who) {
     return fail(QN_BAD_MODEL, "%s: it has %zu scales, which is not one for each block of %zu", who, q.scales.size(),
                 q.block);
   }
-  const bool valid = !any_of(q.scales, [](float scale) { return !(__builtin_fabsf(scale) < __builtin_inff()); });
-  return valid ? QN_OK : fail(QN_BAD_MODEL, "%s: a scale is not a finite number", who);
+  for (const float scale : q.scales) {
+    if (!(__builtin_fabsf(scale) < __builtin_inff())) {
+      return fail(QN_BAD_MODEL, "%s: expected finite scales, got %g", who, static_cast<double>(scale));
+    }
+  }
+  return QN_OK;
 }
 
 qn_status check_quantized(const Graph& graph, size_t index) {
