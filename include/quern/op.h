@@ -83,9 +83,8 @@ typedef enum qn_weights_encoding {
  *  input times the scale of the (channel's) weights, and its zero point is 0.
  *
  *  This version computes with QN_F32, and with QN_S8 if the weights are dense or decoded, their zero points are 0, they
- *  have no `block_length`, and the bias is of QN_S32. It returns QN_UNSUPPORTED for all else. Sums must fit 32 bits,
- *  whatever the input's elements are. If they may overflow with every zero point of the input, the operator is not
- *  created; if they may with the zero point of a plan's input, the plan is not made: QN_UNSUPPORTED.
+ *  have no `block_length`, and the bias is of QN_S32. It returns QN_UNSUPPORTED for all else. A sum of
+ *  products and bias that exceeds 32 bits wraps around, as in ONNX and TensorFlow Lite.
  *  Operators of QN_F32 also take dense weights of QN_S8 in QN_WEIGHTS_OHWI, with a bias of QN_F32. They compute with the
  *  real numbers that these stand for, and need a quarter of the memory for the weights as they are given.
  *  For one row of input (fully connected, and 1x1 convolutions) they pack the bytes themselves, unless there is a

@@ -18,6 +18,11 @@ template <class T>
   return !__builtin_add_overflow(a, b, result);
 }
 
+// Adds modulo 2^32, as vector instructions do.
+constexpr int32_t wrapping_add(int32_t a, int32_t b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
+}
+
 template <class T>
 constexpr T divide_up(T a, std::type_identity_t<T> b) {
   return (a + b - 1) / b;

@@ -1,3 +1,4 @@
+#include "base/math.h"
 #include "kernel/dwconv.h"
 #include "kernel/requantize.h"
 
@@ -18,7 +19,7 @@ extern "C" void qn_dwconv_qs8c_np8_ref(size_t channels, size_t pixels, size_t ta
         int32_t sum = bias[n];
         for (size_t t = 0; t < taps; ++t) {
           const int8_t* pixel = bytes(table[t] < 0 ? zero : static_cast<const char*>(a) + table[t]);
-          sum += pixel[n0 + n] * weights[t * nr + n];
+          sum = wrapping_add(sum, pixel[n0 + n] * weights[t * nr + n]);
         }
         out[n0 + n] = requantize(sum, scales_of(epilogue)[n], requantize_of(epilogue));
       }

@@ -70,8 +70,8 @@
 //            The clamp applies min, then max, and keeps a NaN.
 //            The levels of 32-bit ARM flush denormals: one in A, W or p, or as a product or sum, counts as a zero of
 //            its sign.
-//            qs8c: Sums are exact; the caller sees to it that none overflows. They end as requantize() says, so all
-//            kernels give equal bits.
+//            qs8c: Sums of 32 bits wrap around, as the formats of quantized models define them. They end as requantize()
+//            says, so all kernels return the same bits.
 //            qd8c: Sums are exact; the caller sees to it that none overflows, nor a zero point times a sum of weights,
 //            nor their difference. With weights of 4 bits the same holds for 16 times these numbers, so that a kernel
 //            may leave weights in the upper halves of bytes. Sums end as dequantize() says, so all kernels give equal

@@ -14,7 +14,9 @@ template <size_t nr, size_t kr>
 const int8_t* add_products(int32_t (&sum)[nr], const int8_t* row, size_t k, const int8_t* weights) {
   const auto add = [&](const int8_t* group, size_t lanes) {
     for (size_t n = 0; n < nr; ++n) {
-      for (size_t lane = 0; lane < lanes; ++lane) sum[n] += group[lane] * weights[n * kr + lane];
+      for (size_t lane = 0; lane < lanes; ++lane) {
+        sum[n] = wrapping_add(sum[n], group[lane] * weights[n * kr + lane]);
+      }
     }
     weights += nr * kr;
   };

@@ -72,7 +72,7 @@
 //            not stored contribute nothing. Clamp as in gemm.h.
 //            The levels of 32-bit ARM flush denormals as in gemm.h, but a channel without entries keeps a denormal
 //            start.
-//            qs8c: Sums are exact; the caller sees to it that none overflows. They end as requantize() says.
+//            qs8c: Sums of 32 bits wrap around, as in gemm.h. They end as requantize() says.
 // Machine    As gemm.h.
 #pragma once
 

@@ -1,6 +1,7 @@
 // The references of spmm.h for bytes.
 #include <cstring>
 
+#include "base/math.h"
 #include "kernel/requantize.h"
 #include "kernel/spmm.h"
 
@@ -30,7 +31,8 @@ void add_steps(const Arguments& x, size_t pixel, size_t steps, const uint16_t* i
   for (size_t i = 0; i < steps; ++i, index += joined / inputs) {
     for (size_t o = 0; o < outputs; ++o, w += joined) {
       for (size_t j = 0; j < joined; ++j) {
-        sums[o] += w[j] * bytes(x.a)[index[j / inputs] * x.a_stride + pixel * inputs + j % inputs];
+        const int8_t a = bytes(x.a)[index[j / inputs] * x.a_stride + pixel * inputs + j % inputs];
+        sums[o] = wrapping_add(sums[o], w[j] * a);
       }
     }
   }

@@ -51,7 +51,9 @@ struct GemmCall {
     const operands::PanelLayout panels = {nr, n, k, Qs8cSums::elements, {kr}};
     int32_t sum;
     std::memcpy(&sum, static_cast<const char*>(w) + panels.bias(channel), sizeof sum);
-    for (size_t i = 0; i < k; ++i) sum += read(a, m * a_stride + i) * read(w, panels.weight(i, channel));
+    for (size_t i = 0; i < k; ++i) {
+      sum = wrapping_add(sum, read(a, m * a_stride + i) * read(w, panels.weight(i, channel)));
+    }
     return sum;
   }
   // Writes finish(sum, m, channel) to each output.
@@ -131,6 +133,18 @@ void wraps_around(const GemmCall& x) {
     return std::clamp(int{static_cast<int8_t>(ending.steps(sum))}, ending.p.min, ending.p.max);
   });
 }
+void saturates_sums(const GemmCall& x) {
+  const operands::PanelLayout panels = {nr, x.n, x.k, Qs8cSums::elements};
+  x.each_output([&](int32_t sum, size_t m, size_t channel) {
+    int64_t wide = 0;
+    for (size_t i = 0; i < x.k; ++i) wide += read(x.a, m * x.a_stride + i) * read(x.w, panels.weight(i, channel));
+    int32_t bias;
+    std::memcpy(&bias, static_cast<const char*>(x.w) + panels.bias(channel), sizeof bias);
+    wide += bias;
+    if (wide != sum) sum = wide < 0 ? INT32_MIN : INT32_MAX;
+    return x.ending(channel).end(sum);
+  });
+}
 void clamps_before_the_zero_point(const GemmCall& x) {
   x.each_output([&](int32_t sum, size_t, size_t channel) {
     const Ending& ending = x.ending(channel);
@@ -172,7 +186,7 @@ void igemm_by(size_t rows, size_t n, size_t kc, size_t ks, const int32_t* offset
       for (size_t k = 0; k < kc * ks; ++k) {
         const int32_t offset = offsets[k / kc * mr + m];
         const int value = offset < 0 ? pad(k % kc) : read(a, static_cast<size_t>(offset) + k % kc);
-        sum += value * read(w, panels.weight(k, i));
+        sum = wrapping_add(sum, value * read(w, panels.weight(k, i)));
       }
       write(c, m * c_stride + i, Ending(p, i).end(sum));
     }
@@ -199,7 +213,7 @@ void dwconv_is_right(size_t channels, size_t pixels, size_t taps, const int32_t*
       for (size_t t = 0; t < taps; ++t) {
         const int32_t offset = offsets[x * step / 4 + t];
         const int value = offset < 0 ? read(zero, i) : read(a, static_cast<size_t>(offset) + i);
-        sum += value * read(w, panels.weight(t, i));
+        sum = wrapping_add(sum, value * read(w, panels.weight(t, i)));
       }
       write(c, x * c_stride + i, Ending(p, i).end(sum));
     }
@@ -439,6 +453,7 @@ std::vector<BadKernel> bad_qs8_kernels() {
       bad("is_off_by_one_step", like, gemm<is_off_by_one_step>, "c["),
       bad("rounds_halves_up", like, gemm<rounds_halves_up>, "c["),
       bad("wraps_around", like, gemm<wraps_around>, "c["),
+      bad("saturates_sums", like, gemm<saturates_sums>, "c["),
       bad("clamps_before_the_zero_point", like, gemm<clamps_before_the_zero_point>, "c["),
       bad("takes_one_scale_for_a_panel", like, gemm<takes_one_scale_for_a_panel>, "c["),
       bad("takes_the_scales_of_the_first_panel", like, gemm<takes_the_scales_of_the_first_panel>, "c["),

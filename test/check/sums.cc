@@ -64,11 +64,14 @@ Qs8cSums::Qs8cSums(Numbers numbers, Values of, Clamp clamp, size_t depth, Random
 Qs8cSums::A Qs8cSums::draw_a(Random& random) const { return large_sums ? least : draw_byte(values, least, random); }
 Qs8cSums::W Qs8cSums::draw_weight(Random& random) const { return draw_byte(values, lowest_weight, random); }
 
-// Now and then one so large that a float cannot hold the sum.
+// Now and then one so large that a float cannot hold the sum, or that the sum wraps around.
 Qs8cSums::Bias Qs8cSums::draw_bias(Random& random) const {
   const auto spread = static_cast<size_t>(spread_of(values));
   const auto bias = static_cast<int32_t>(random.below(4 * spread + 1)) - static_cast<int32_t>(2 * spread);
-  return values == Values::extreme && random.below(8) == 0 ? bias * 4001 : bias;
+  if (values != Values::extreme) return bias;
+  const size_t kind = random.below(16);
+  if (kind == 0) return wrapping_add(INT32_MIN, bias);  // a limit, with more on either side
+  return kind < 3 ? bias * 4001 : bias;
 }
 
 float Qs8cSums::scale_of(size_t channel) const {

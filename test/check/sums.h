@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/math.h"
 #include "checker.h"
 #include "kernel/dequantize.h"
 #include "kernel/requantize.h"
@@ -66,7 +67,7 @@ struct Int8Sums {
   static constexpr auto fills = integer_fills;
   static constexpr W least_weight = 1;
 
-  Sum add(A a, W w, Sum sum) const { return sum + a * w; }
+  Sum add(A a, W w, Sum sum) const { return wrapping_add(sum, a * w); }
 };
 
 // Int8 with a scale for each output channel: requantize.h.

@@ -191,10 +191,6 @@ qn_status check_quantized(const ConvRequest& conv) {
   if (!conv.weights.quantized()) return QN_OK;
   const Request& r = conv.request;
   QN_TRY(check_one_scale(conv.who, r.ins, r.out));
-  const SumFacts& facts = conv.weights.facts();
-  if (const int32_t zero = conv.input_zero(); zero < facts.zero_low || zero > facts.zero_high) {
-    return fail(QN_UNSUPPORTED, "%s: with zero point %d of the input, sums may overflow 32 bits", conv.who, zero);
-  }
   if (has_residual && r.ins.size() == 2) {
     QN_TRY(check_factor(conv.who, steps_before_residual(r).scale / r.out.quantization.scale));
     QN_TRY(check_factor(conv.who, r.ins[1].quantization.scale / r.out.quantization.scale));
@@ -202,7 +198,7 @@ qn_status check_quantized(const ConvRequest& conv) {
   const OutputNumbers numbers = conv.numbers();
   for (size_t o = 0; o < numbers.sum_scales.size(); ++o) {
     const float scale = numbers.sum_scales[o] / numbers.scale;
-    if (!(scale > 0 && scale < __builtin_inff())) {
+    if (!(scale >= 0 && scale < __builtin_inff())) {  // 0: sums of this channel count nothing
       return fail(QN_UNSUPPORTED, "%s: output channel %zu: the scales of input, weights and output are too far apart",
                   conv.who, o);
     }

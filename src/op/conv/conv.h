@@ -35,8 +35,8 @@ struct ConvRequest {
 
 // The demands that kernels may have (Demand in kernel/row.h) and that the weights and the tensors of a request meet.
 uint8_t demands_met(const Request& request, const Weights& weights);
-// Fails if input and output of a quantized convolution are not quantized with one scale each, if its sums may overflow,
-// or if no kernel could turn them into outputs.
+// Fails if input and output of a quantized convolution are not quantized with one scale each, or if no kernel could turn
+// sums into outputs.
 qn_status check_quantized(const ConvRequest& conv);
 
 // The type of the kernels that multiply with these weights in an operator of this type.

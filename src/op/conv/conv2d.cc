@@ -177,7 +177,7 @@ qn_status create_conv(const char* who, const qn_conv2d_params& p, const qn_weigh
   SumFacts facts;
   if (quantizes_inputs && activations == Activations::by_the_row)
     QN_TRY(check_dynamic_sums(who, weights, shape, &facts));
-  if (has_integers && p.type == QN_S8) QN_TRY(check_sums(who, weights, shape, bias, &facts));
+  if (has_integers && p.type == QN_S8) facts = facts_of_sums(weights, shape, bias);
   return make_operator<Conv2d>(op, who, p, window, weights, shape, bias, activations, facts, cache);
 }
 

@@ -90,7 +90,7 @@ qn_status qn_fully_connected_create(const qn_fully_connected_params* params, con
     SumFacts facts;
     if (quantizes_inputs && activations == Activations::by_the_row)
       QN_TRY(check_dynamic_sums(fully_connected, w, shape, &facts));
-    if (has_integers && p.type == QN_S8) QN_TRY(check_sums(fully_connected, w, shape, bias, &facts));
+    if (has_integers && p.type == QN_S8) facts = facts_of_sums(w, shape, bias);
     return make_operator<FullyConnected>(op, p, w, shape, bias, activations, facts, cache);
   });
 }

@@ -83,7 +83,7 @@ qn_status run(const GemmBytes& g, const qn_parallel* parallel) {
   QN_TRY(read_weights(g.who, &user, g.a.type, shape, &checked, activations));
   SumFacts facts;
   if (g.quantize) QN_TRY(check_dynamic_sums(g.who, checked, shape, &facts));
-  if (!g.of_floats()) QN_TRY(check_sums(g.who, checked, shape, g.bias, &facts));
+  if (!g.of_floats()) facts = facts_of_sums(checked, shape, g.bias);
   Weights weights(checked, shape, g.bias, nullptr, activations);
   weights.set_facts(facts);
 

@@ -34,7 +34,7 @@ qn_status check_one_scale(const char* who, std::span<const qn_tensor> ins, const
 }
 
 qn_status check_factor(const char* who, float factor) {
-  if (std::isfinite(factor) && factor > 0) return QN_OK;
+  if (std::isfinite(factor) && factor >= 0) return QN_OK;  // 0: the quotient underflows, and so does all that it scales
   return fail(QN_UNSUPPORTED, "%s: the scales of input and output are too far apart", who);
 }
 

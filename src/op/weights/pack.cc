@@ -91,7 +91,7 @@ void subtract_sums(const PackKey& key, int32_t factor, size_t k, size_t count, c
 }
 
 // Takes the zero point of the input off the sums: a sum of (a - zero) * w is one of a * w, less zero times the sum of w.
-// Likewise what a kernel adds to the input. The result is in range (SumFacts). Where each row has a zero point of its
+// Likewise what a kernel adds to the input. The result wraps around, as sums do. Where each row has a zero point of its
 // own, panels have the sums of weights in the place of biases (gemm.h).
 void absorb_zero(const PackKey& key, size_t k, size_t count, const int8_t* rows, void* panel) {
   if (has_blocks(key)) return;  // join_blocks()

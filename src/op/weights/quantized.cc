@@ -50,42 +50,20 @@ ChannelSums<int64_t> sums_of(const Strip& strip, const WeightsShape& shape) {
   return c;
 }
 
-int64_t floor_of_quotient(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-
-// Leaves those zero points with which no sum of this channel overflows. Kernels begin with the bias less the zero point
-// times the sum of the weights, and add products of weights and elements of the input, each of which may be -128. Then no
-// sum on the way overflows either, in whatever order they add.
-void limit_zero_point(const ChannelSums<int64_t>& channel, int64_t bias, SumFacts* facts) {
-  int64_t sum = channel.sum;
-  const int64_t most = INT32_MAX + INT8_MIN * channel.absolute;  // of the absolute value that kernels begin with
-  if (most < 0 || (sum == 0 && std::abs(bias) > most)) {
-    facts->zero_high = facts->zero_low - 1;  // none is left
-    return;
-  }
-  if (sum == 0) return;
-  if (sum < 0) sum = -sum, bias = -bias;  // now bias - most <= zero * sum <= bias + most
-  facts->zero_low = static_cast<int>(std::max<int64_t>(facts->zero_low, -floor_of_quotient(most - bias, sum)));
-  facts->zero_high = static_cast<int>(std::min<int64_t>(facts->zero_high, floor_of_quotient(bias + most, sum)));
-}
-
 }  // namespace
 
-qn_status check_sums(const char* who, const qn_weights& weights, const WeightsShape& shape, const void* bias,
-                     SumFacts* facts) {
+SumFacts facts_of_sums(const qn_weights& weights, const WeightsShape& shape, const void* bias) {
   WeightRows rows(weights, shape);
   const auto* const biases = static_cast<const int32_t*>(bias);
-  *facts = {.meet = w127};
+  SumFacts facts = {.meet = w127};
   for (size_t o = 0; o < shape.groups * shape.out; ++o) {
     const ChannelSums<int64_t> channel = sums_of(rows.rows(o, 1), shape);
     const int64_t bias_of_channel = biases == nullptr ? 0 : biases[o];
-    limit_zero_point(channel, bias_of_channel, facts);
-    facts->largest = std::max(facts->largest, UINT8_MAX * channel.absolute + std::abs(bias_of_channel));
-    if (facts->zero_low > facts->zero_high) {
-      return fail(QN_UNSUPPORTED, "%s: sums of output channel %zu may overflow 32 bits", who, o);
-    }
-    if (channel.least == INT8_MIN) facts->meet = any;
+    facts.largest = std::max(facts.largest, UINT8_MAX * channel.absolute + std::abs(bias_of_channel));
+    if (channel.least == INT8_MIN) facts.meet = any;
   }
-  return QN_OK;
+  facts.largest = std::min(facts.largest, -int64_t{INT32_MIN});
+  return facts;
 }
 
 // Elements less their zero point are at most 255; kernels also form sums of elements from 0 to 255, and products of

@@ -151,10 +151,9 @@ class WeightsCache {
 
 // What the values of quantized weights mean for sums of their products.
 struct SumFacts {
-  uint8_t meet = any;                             // the demands that they meet: mask of Demand
-  int zero_low = INT8_MIN, zero_high = INT8_MAX;  // zero points of the input with which no sum overflows
-  int64_t largest = 0;                            // no absolute value of a sum exceeds this
-  bool fit_4_bits = false;                        // does every weight lie in -8 .. 7?
+  uint8_t meet = any;       // the demands that they meet: mask of Demand
+  int64_t largest = 0;      // no absolute value of a sum exceeds this
+  bool fit_4_bits = false;  // does every weight lie in -8 .. 7?
 };
 
 // The number of runs of elements with a scale each in an output channel's row.
