@@ -206,8 +206,10 @@ TEST_F(Tflite, DamagedModels) {
          m.tensors[0].shape = {1, 0};
        }},
       {"1 layer is not supported: x (input: a tensor of rank 9)", [](auto& m) { m.tensors[0].shape.assign(9, 1); }},
-      {"1 layer is not supported: x (input: type 8)", [](auto& m) { m.tensors[0].type = Type::complex64; }},
-      {"1 layer is not supported: y (ADD: constants of type 17)", [](auto& m) { m.tensors[3].type = Type::int4; }},
+      {"1 layer is not supported: x (input: type complex64)", [](auto& m) { m.tensors[0].type = Type::complex64; }},
+      {"1 layer is not supported: y (ADD: constants of type int16 (16-bit activations))",
+       [](auto& m) { m.tensors[3].type = Type::int16; }},
+      {"a buffer does not have its tensor's size", [](auto& m) { m.tensors[3].type = Type::int4; }},
       {"1 layer is not supported: z (RELU: a result of integers)", [](auto& m) { m.tensors[2].type = Type::int8; }},
       {"operator 'z' (RELU): a scale is not a positive number",
        [](auto& m) { m.tensors[2].type = Type::int8, m.scaled(2, {-1}, {0}); }},

@@ -402,6 +402,44 @@ TEST_F(TfliteGeneral, DetectionPostProcess) {
   }
 }
 
+// ---- MediaPipe's operators --------------------------------------------------------------------
+
+// Options as the struct of integers that the operators have in their files.
+std::string struct_of(const std::vector<int32_t>& integers) {
+  return {reinterpret_cast<const char*>(integers.data()), integers.size() * sizeof(int32_t)};
+}
+
+// Two pixels spread over five by a kernel of three and a stride of two.
+TfliteModel transposed_with_bias(const std::string& options) {
+  TfliteModel model;
+  const int x = model.input({1, 1, 2, 1}), w = model.floats(make({1, 1, 3, 1}, {1, 2, 3})),
+            b = model.floats(make({1}, {10}));
+  model.output(model.node(32, {x, w, b}, {model.computed({1, 1, 5, 1})}));
+  model.operators[0].custom = "Convolution2DTransposeBias";
+  model.operators[0].custom_options = options;
+  return model;
+}
+
+TEST_F(TfliteGeneral, TransposedConvolutionWithABias) {
+  expect(transposed_with_bias(struct_of({2, 2, 1})), {make({1, 1, 2, 1}, {1, 10})},
+         {make({1, 1, 5, 1}, {11, 12, 23, 30, 40})});
+}
+
+TEST_F(TfliteGeneral, DamagedOptionsOfMediaPipe) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"expected 12 bytes of options or more, got 0", ""},
+      {"expected 12 bytes of options or more, got 8", struct_of({2, 2})},
+      {"expected padding 1 (SAME) or 2 (VALID), got 0", struct_of({0, 2, 1})},
+      {"expected stride_w of 1..65536, got -1", struct_of({1, -1, 1})},
+      {"expected stride_h of 1..65536, got 0", struct_of({1, 1, 0})},
+      {"expected stride_w of 1..65536, got 2147483647", struct_of({2, std::numeric_limits<int32_t>::max(), 1})},
+  };
+  for (const auto& [message, options] : cases) {
+    const std::string refused = refusal(transposed_with_bias(options));
+    EXPECT_NE(refused.find("(custom Convolution2DTransposeBias): " + message), std::string::npos) << refused;
+  }
+}
+
 // ---- graphs that operators run ----------------------------------------------------------------
 
 // A graph of the model whose tensors are given by their shapes and types.

@@ -18,7 +18,7 @@ TOLERANCE = 1e-5  # of the largest element, or of 1
 random = np.random.default_rng(1)
 TYPES = {"float32": schema.TensorType.FLOAT32, "int32": schema.TensorType.INT32, "int64": schema.TensorType.INT64,
          "bool": schema.TensorType.BOOL, "uint8": schema.TensorType.UINT8, "int8": schema.TensorType.INT8,
-         "complex64": schema.TensorType.COMPLEX64}
+         "complex64": schema.TensorType.COMPLEX64, "int4": schema.TensorType.INT4}
 
 
 def numbers(*shape, low=-1.0, high=1.0):
@@ -52,6 +52,18 @@ class Hybrid:
         self.value, self.scale = whole(*shape, low=-127, high=127, type="int8"), 1 / 127
 
 
+class Int4:
+    """Weights of 4 bits with a scale for each output channel, which is the first dimension."""
+
+    def __init__(self, *shape):
+        self.value = whole(*shape, low=-7, high=8, type="int8")
+        self.scale = [0.05 + 0.01 * i for i in range(shape[0])]
+
+    def halves(self):
+        even = np.append(self.value.reshape(-1) & 15, 0)[:(self.value.size + 1) // 2 * 2].astype(np.uint8)
+        return even[0::2] | even[1::2] << 4
+
+
 class Graph:
     """A graph of the file."""
 
@@ -63,11 +75,12 @@ class Graph:
 
     def tensor(self, shape, type, data=None, variable=False, scale=None):
         tensor = schema.TensorT()
-        tensor.shape, tensor.type = list(shape), TYPES[str(np.dtype(type))]
+        tensor.shape, tensor.type = list(shape), TYPES.get(type) or TYPES[str(np.dtype(type))]
         tensor.name, tensor.isVariable, tensor.buffer = f"t{len(self.table.tensors)}", variable, 0
         if scale is not None:
+            scales = np.atleast_1d(scale).tolist()
             tensor.quantization = schema.QuantizationParametersT()
-            tensor.quantization.scale, tensor.quantization.zeroPoint = [scale], [0]
+            tensor.quantization.scale, tensor.quantization.zeroPoint = scales, [0] * len(scales)
         if data is not None:
             tensor.buffer = self.model.buffer(data)
         self.table.tensors.append(tensor)
@@ -80,6 +93,8 @@ class Graph:
             return self.tensor(x.value.shape, x.value.dtype, x.value)
         if isinstance(x, Hybrid):
             return self.tensor(x.value.shape, np.int8, x.value, scale=x.scale)
+        if isinstance(x, Int4):
+            return self.tensor(x.value.shape, "int4", x.halves(), scale=x.scale)
         if isinstance(x, State):
             return self.tensor(x.shape, np.float32, variable=True)
         tensor = self.tensor(x.shape, x.dtype)
@@ -153,6 +168,15 @@ class Case:
 
     def feeds(self):
         return [x for x in self.inputs if isinstance(x, np.ndarray)]
+
+    def right(self, path):
+        """What the engine computes."""
+        interpreter = Interpreter(str(path))
+        interpreter.allocate_tensors()
+        for detail, x in zip(interpreter.get_input_details(), self.feeds()):
+            interpreter.set_tensor(detail["index"], x)
+        interpreter.invoke()
+        return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
 
 
 def unary(code, x=None, out=None, options=None):
@@ -345,6 +369,86 @@ def one_hot(axis, type="float32"):
                 options("OneHot", axis=axis))
 
 
+class MediaPipe(Case):
+    """A custom operator, which the engine does not have: `define` computes what its documentation says."""
+
+    def __init__(self, code, inputs, options, define, outputs=("float32",)):
+        super().__init__(None, inputs, outputs, options, code)
+        self.define = define
+
+    def right(self, path):
+        return self.define(*(x.value if isinstance(x, Constant) else x for x in self.inputs))
+
+
+def of_struct(*integers):
+    return np.asarray(integers, "<i4").tobytes()
+
+
+def of_map(**fields):
+    from flatbuffers import flexbuffers
+    builder = flexbuffers.Builder()
+    with builder.Map():
+        for name, value in fields.items():
+            builder.Key(name)
+            (builder.Float if isinstance(value, float) else builder.Int)(value)
+    return bytes(builder.Finish())
+
+
+def transposed_with_bias(same, strides, kernel, size):
+    def define(x, w, bias):
+        pads = [max(k - (n - 1) % s - 1, 0) if same else 0 for k, n, s in zip(kernel, size, strides)]
+        rows, columns = [s * (n - 1) + k - p for k, n, s, p in zip(kernel, size, strides, pads)]
+        whole = np.zeros((len(x), rows + 2 * kernel[0], columns + 2 * kernel[1], len(bias)))
+        for y in range(size[0]):
+            for z in range(size[1]):
+                top, left = y * strides[0] - pads[0] // 2 + kernel[0], z * strides[1] - pads[1] // 2 + kernel[1]
+                whole[:, top:top + kernel[0], left:left + kernel[1]] += np.einsum("ni,okli->nklo", x[:, y, z], w)
+        return [(whole[:, kernel[0]:kernel[0] + rows, kernel[1]:kernel[1] + columns] + bias).astype("float32")]
+
+    return MediaPipe("Convolution2DTransposeBias", [numbers(2, *size, 4), weights(5, *kernel, 4), weights(5)],
+                     of_struct(1 if same else 2, strides[1], strides[0]), define)
+
+
+def maximums_with_places(same, strides, kernel, size):
+    def define(x):
+        count = [-(-n // s) if same else (n - k) // s + 1 for n, k, s in zip(size, kernel, strides)]
+        before = [max((c - 1) * s + k - n, 0) // 2 if same else 0 for c, n, k, s in zip(count, size, kernel, strides)]
+        y, places = np.zeros((len(x), *count, x.shape[3]), "float32"), np.zeros((len(x), *count, x.shape[3]), "float32")
+        for n, i, j, c in np.ndindex(*y.shape):
+            top, left = i * strides[0] - before[0], j * strides[1] - before[1]
+            y[n, i, j, c], at = max((x[n, top + a, left + b, c], -(a * kernel[1] + b)) for a in range(kernel[0])
+                                    for b in range(kernel[1]) if 0 <= top + a < size[0] and 0 <= left + b < size[1])
+            places[n, i, j, c] = -at + 0.1
+        return [y, places]
+
+    return MediaPipe("MaxPoolingWithArgmax2D", [numbers(2, *size, 3)],
+                     of_struct(1 if same else 2, strides[1], strides[0], kernel[1], kernel[0], 0), define, ("float32",) * 2)
+
+
+def unpooled(kernel, size):
+    def define(x, places):
+        y = np.zeros((len(x), size[0] * kernel[0], size[1] * kernel[1], x.shape[3]), "float32")
+        for n, i, j, c in np.ndindex(*x.shape):
+            a, b = divmod(int(places[n, i, j, c]), kernel[1])
+            y[n, i * kernel[0] + a, j * kernel[1] + b, c] = x[n, i, j, c]
+        return [y]
+
+    places = whole(2, *size, 3, low=0, high=kernel[0] * kernel[1]).astype("float32") + np.float32(0.1)
+    return MediaPipe("MaxUnpooling2D", [numbers(2, *size, 3), places],
+                     of_struct(1, kernel[1], kernel[0], kernel[1], kernel[0], 0), define)
+
+
+def moved_landmarks(dimensions, scale, points):
+    def define(x, matrix):
+        rows, m = x.reshape(-1, dimensions).copy(), matrix.reshape(4, 4)
+        rows[:, :2] = rows[:, :2] @ m[:2, :2].T + m[:2, 3] * (scale or 1)
+        return [rows.reshape(x.shape)]
+
+    shape = (1, 1, 1, points * dimensions) if scale else (1, points, dimensions)
+    fields = {"dimensions": dimensions, **({"scale": float(scale)} if scale else {})}
+    return MediaPipe("TransformLandmarks", [numbers(*shape), numbers(1, 4, 4)], of_map(**fields), define)
+
+
 CASES = {
     **{f"{c} {a}": binary(c, options=options(o, fusedActivationFunction=a)) for c, o in
        (("ADD", "Add"), ("SUB", "Sub"), ("MUL", "Mul"), ("DIV", "Div")) for a in (0, 1, 3)},
@@ -510,6 +614,21 @@ CASES = {
     "detections by class, few": detections(True, score=0.9),
     **{f"RFFT2D {c} {l}": Spectrum(c, s, l) for c in ("REAL", "IMAG", "COMPLEX_ABS") for s, l in
        (((2, 3, 4, 8), [4, 8]), ((3, 1, 32), [1, 32]), ((5, 9), [4, 4]))},
+    **{f"FULLY_CONNECTED int4 {o} {d}": Case("FULLY_CONNECTED", [numbers(3, d, low=-2, high=2), Int4(o, d), weights(o)],
+                                             options=options("FullyConnected"), tolerance=0.02)
+       for o, d in ((4, 6), (5, 7), (8, 32), (1, 3), (16, 64))},
+    **{f"Convolution2DTransposeBias {same} {s} {k} {n}": transposed_with_bias(same, s, k, n) for same in (False, True)
+       for s, k, n in (((2, 2), (2, 2), (4, 5)), ((2, 1), (3, 4), (5, 4)), ((1, 3), (2, 5), (3, 4)), ((3, 2), (1, 2), (4, 3)),
+                       ((1, 1), (3, 3), (6, 5)), ((2, 2), (4, 4), (7, 3)), ((3, 3), (5, 2), (3, 6)), ((4, 2), (4, 3), (1, 2)),
+                       ((2, 3), (5, 5), (4, 4)), ((1, 1), (1, 1), (2, 3)))},
+    **{f"MaxPoolingWithArgmax2D {same} {s} {k} {n}": maximums_with_places(same, s, k, n) for same in (False, True)
+       for s, k, n in (((2, 2), (2, 2), (6, 8)), ((2, 1), (3, 4), (5, 9)), ((1, 3), (2, 5), (3, 11)), ((3, 2), (1, 2), (4, 7)),
+                       ((1, 1), (3, 3), (6, 5)), ((2, 2), (4, 4), (7, 9)), ((3, 3), (5, 2), (8, 6)), ((4, 2), (4, 3), (9, 4)),
+                       ((2, 3), (5, 5), (5, 5)), ((1, 1), (1, 1), (2, 3)))},
+    **{f"MaxUnpooling2D {k} {n}": unpooled(k, n) for k in ((2, 2), (3, 1), (1, 4), (2, 3), (5, 2))
+       for n in ((4, 5), (1, 3), (7, 2), (6, 6))},
+    **{f"TransformLandmarks {d} {s} {n}": moved_landmarks(d, s, n) for d in (2, 3) for s in (None, 1, 192)
+       for n in (1, 5, 71, 468)},
     "WHILE": While(3),
     "WHILE computed": While(4, known=False),
     "WHILE never": While(0),
@@ -521,15 +640,6 @@ CASES = {
 # Cases for which the engine gives another result in one of two to six runs, as if it read memory that it has not written:
 # one of so many runs must agree. Ours are the same in every run.
 UNSTABLE = {"LSTM both True False": 30}
-
-
-def by_engine(path, feeds):
-    interpreter = Interpreter(str(path))
-    interpreter.allocate_tensors()
-    for detail, x in zip(interpreter.get_input_details(), feeds):
-        interpreter.set_tensor(detail["index"], x)
-    interpreter.invoke()
-    return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
 
 
 def by_quern(quern, model, path, feeds, folder):
@@ -548,7 +658,7 @@ def compare(quern, name, case, folder):
     model = case.model()
     path.write_bytes(model.bytes())
     try:
-        want = by_engine(path, case.feeds())
+        want = case.right(path)
     except Exception as error:
         return f"the engine refuses it: {error}"
     try:

@@ -43,6 +43,15 @@ qn_type operand_type(ElementType type) {
   return QN_F32;
 }
 
+Array unpacked_int4(const std::vector<uint8_t>& halves, const Shape& shape, size_t count, bool is_signed) {
+  Array array = {is_signed ? ElementType::s8 : ElementType::u8, shape, std::vector<uint8_t>(count)};
+  for (size_t i = 0; i < count; ++i) {
+    const int half = halves[i / 2] >> i % 2 * 4 & 15;
+    array.bytes[i] = static_cast<uint8_t>(is_signed && half > 7 ? half - 16 : half);
+  }
+  return array;
+}
+
 namespace {
 
 template <class Stored, class To>

@@ -30,6 +30,9 @@ struct Array {
   size_t elements() const { return bytes.size() / element_size(type); }
 };
 
+// Makes int8 or uint8 elements of 4-bit ones, of which each byte has two, the first in its low half. There are enough.
+Array unpacked_int4(const std::vector<uint8_t>& halves, const Shape& shape, size_t count, bool is_signed);
+
 // Makes an array. `T` must be the C++ type of an element of `type`.
 template <class T>
 Array make_array(ElementType type, Shape shape, const std::vector<T>& values) {

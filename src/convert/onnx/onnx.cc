@@ -258,7 +258,7 @@ class Importer {
     const schema::TypeProto::Tensor& type = input.type().tensor_type();
     const std::optional<ElementType> element = element_type(type.elem_type());
     if (!element || element == ElementType::f64) {
-      if (wiring_.is_needed(wire)) throw Unsupported{"type " + std::to_string(type.elem_type())};
+      if (wiring_.is_needed(wire)) throw Unsupported{"type " + type_name(type.elem_type())};
       return wiring_.lose({wire});
     }
     if (!type.has_shape()) throw Unsupported{"without a shape"};

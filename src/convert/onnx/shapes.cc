@@ -61,7 +61,7 @@ Values cast(const OnnxNode& node) {
   const auto number = static_cast<int32_t>(node.integer("to", 0));
   node.ignore("saturate");
   const std::optional<ElementType> to = element_type(number);
-  if (!to) throw Unsupported{"to type " + std::to_string(number)};
+  if (!to) throw Unsupported{"to type " + type_name(number)};
   return {convert::cast(node, 0, *to)};
 }
 

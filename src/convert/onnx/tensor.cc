@@ -133,16 +133,6 @@ Array read_elements(const TensorProto& tensor, const std::string& folder, Elemen
   return array;
 }
 
-// Gives each half of a byte, the lower one first, a byte of its own.
-Array unpacked(const Array& halves, const Shape& shape, size_t count, bool is_signed) {
-  Array array = {is_signed ? ElementType::s8 : ElementType::u8, shape, std::vector<uint8_t>(count)};
-  for (size_t i = 0; i < count; ++i) {
-    const int half = halves.bytes[i / 2] >> i % 2 * 4 & 15;
-    array.bytes[i] = static_cast<uint8_t>(is_signed && half > 7 ? half - 16 : half);
-  }
-  return array;
-}
-
 }  // namespace
 
 std::optional<ElementType> element_type(int32_t type) {
@@ -157,6 +147,12 @@ std::optional<ElementType> element_type(int32_t type) {
     case TensorProto::BOOL: return ElementType::boolean;
     default: return std::nullopt;
   }
+}
+
+std::string type_name(int64_t type) {
+  const bool is_known =
+      type >= 0 && type <= TensorProto::DataType_MAX && TensorProto::DataType_IsValid(static_cast<int>(type));
+  return is_known ? TensorProto::DataType_Name(static_cast<TensorProto::DataType>(type)) : std::to_string(type);
 }
 
 std::filesystem::path external_file(const TensorProto& tensor, const std::string& folder) {
@@ -176,13 +172,13 @@ void keep_external_file(const schema::SparseTensorProto& sparse, const std::stri
 Array read_tensor(const TensorProto& tensor, const std::string& folder) {
   const bool halves = tensor.data_type() == TensorProto::INT4 || tensor.data_type() == TensorProto::UINT4;
   const std::optional<ElementType> type = halves ? ElementType::u8 : element_type(tensor.data_type());
-  if (!type) throw Unsupported{"tensor '" + tensor.name() + "' of type " + std::to_string(tensor.data_type())};
+  if (!type) throw Unsupported{"tensor '" + tensor.name() + "' of type " + type_name(tensor.data_type())};
   size_t count;
   const Shape shape = shape_of(tensor, tensor.dims(), &count);
   if (!halves) return read_elements(tensor, folder, *type, shape, count);
-  const size_t bytes = count / 2 + count % 2;
-  return unpacked(read_elements(tensor, folder, *type, {bytes}, bytes), shape, count,
-                  tensor.data_type() == TensorProto::INT4);
+  const size_t bytes = divide_up(count, 2);
+  return unpacked_int4(read_elements(tensor, folder, *type, {bytes}, bytes).bytes, shape, count,
+                       tensor.data_type() == TensorProto::INT4);
 }
 
 Array read_tensor(const schema::SparseTensorProto& sparse, const std::string& folder,

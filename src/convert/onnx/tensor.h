@@ -15,6 +15,9 @@ namespace quern::onnx {
 // Translates a schema::TensorProto::DataType. Returns nothing for types that importers do not read.
 std::optional<convert::ElementType> element_type(int32_t type);
 
+// The name of such a type, for messages.
+std::string type_name(int64_t type);
+
 // Returns the file with the data of a tensor whose data lies outside the model. Resolves links. Throws if the file is
 // not inside the folder.
 std::filesystem::path external_file(const schema::TensorProto& tensor, const std::string& folder);

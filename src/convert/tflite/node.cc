@@ -209,6 +209,12 @@ std::optional<ElementType> element_type(schema::TensorType type) {
   return std::nullopt;
 }
 
+std::string type_name(schema::TensorType type) {
+  if (type == schema::TensorType::int16) return "int16 (16-bit activations)";
+  const std::string name = schema::EnumNameTensorType(type);
+  return name.empty() ? std::to_string(static_cast<int>(type)) : name;
+}
+
 Scales scales_of(Builder& builder, const schema::Tensor& tensor) {
   Scales s;
   const schema::Quantization* q = tensor.quantization();
@@ -268,7 +274,7 @@ ElementType TfliteNode::output_type(size_t output) const {
   if (output >= outputs_.size()) fail("output " + std::to_string(output) + " is missing");
   const schema::TensorType number = outputs_[output]->type();
   const std::optional<ElementType> type = element_type(number);
-  if (!type) throw Unsupported{"a result of type " + std::to_string(static_cast<int>(number))};
+  if (!type) throw Unsupported{"a result of type " + type_name(number)};
   return *type;
 }
 

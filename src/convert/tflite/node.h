@@ -22,6 +22,9 @@ using namespace convert;
 // Translates a type of the file. Returns nothing for types that importers do not read.
 std::optional<ElementType> element_type(schema::TensorType type);
 
+// The name of a type of the file, for messages.
+std::string type_name(schema::TensorType type);
+
 // The scales of a tensor of the file. Without any, the tensor is not quantized.
 Scales scales_of(Builder& builder, const schema::Tensor& tensor);
 

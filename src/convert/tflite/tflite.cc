@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/math.h"
 #include "convert/common/file.h"
 #include "convert/common/spectra.h"
 #include "convert/common/wiring.h"
@@ -135,7 +136,7 @@ class Importer {
       if (written.count(static_cast<int32_t>(i)) != 0) continue;
       wiring_.define_constant(wires_[i], [this, i] {
         const std::optional<ElementType> type = element_type(tensor(i).type());
-        if (!type) throw Unsupported{"constants of type " + std::to_string(static_cast<int>(tensor(i).type()))};
+        if (!type) throw Unsupported{"constants of type " + type_name(tensor(i).type())};
         return constant_value(builder_, {*type, shape_of(tensor(i)), {}});
       });
     }
@@ -307,8 +308,9 @@ class Importer {
   }
 
   Value read(const schema::Tensor& tensor, const schema::Buffer& buffer) {
-    const std::optional<ElementType> type = element_type(tensor.type());
-    if (!type) throw Unsupported{"constants of type " + std::to_string(static_cast<int>(tensor.type()))};
+    const bool is_int4 = tensor.type() == schema::TensorType::int4;
+    const std::optional<ElementType> type = is_int4 ? ElementType::s8 : element_type(tensor.type());
+    if (!type) throw Unsupported{"constants of type " + type_name(tensor.type())};
     Array array{*type, shape_of(tensor), {}};
     if (buffer.data() != nullptr && buffer.data()->size() > 0) {
       array.bytes.assign(buffer.data()->begin(), buffer.data()->end());
@@ -319,11 +321,17 @@ class Importer {
       const char* begin = content_.data() + buffer.offset();
       array.bytes.assign(begin, begin + buffer.size());
     }
+    if (tensor.sparsity() != nullptr && is_int4) throw Unsupported{"sparse constants of type int4"};
     if (tensor.sparsity() != nullptr) return constant_value(builder_, densify(array, *tensor.sparsity(), builder_));
     size_t elements = 1;
     for (const size_t d : array.shape) {
-      if (d != 0 && elements > content_.size() / d) throw Error("a constant is larger than the file");
+      const size_t most = content_.size() * (is_int4 ? 2 : 1);
+      if (d != 0 && elements > most / d) throw Error("a constant is larger than the file");
       elements *= d;
+    }
+    if (is_int4 && array.bytes.size() == divide_up(elements, 2)) {
+      builder_.charge(elements);
+      array = unpacked_int4(array.bytes, array.shape, elements, true);
     }
     if (array.bytes.size() != elements * element_size(*type)) throw Error("a buffer does not have its tensor's size");
     return constant_value(builder_, array);
@@ -361,7 +369,7 @@ class Importer {
     const schema::Tensor& from = tensor(static_cast<size_t>(index));
     const std::optional<ElementType> type = element_type(from.type());
     if (!type || type == ElementType::f64) {
-      if (wiring_.is_needed(wire)) throw Unsupported{"type " + std::to_string(static_cast<int>(from.type()))};
+      if (wiring_.is_needed(wire)) throw Unsupported{"type " + type_name(from.type())};
       return wiring_.lose({wire});
     }
     const Shape shape = shape_of(from);

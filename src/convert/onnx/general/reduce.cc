@@ -66,7 +66,7 @@ Values lrn(const OnnxNode& node) {
 Values window(const OnnxNode& node, float a0, float a1, float a2) {
   const auto number = static_cast<int32_t>(node.integer("output_datatype", 1));
   const std::optional<ElementType> type = element_type(number);
-  if (!type) throw Unsupported{"of type " + std::to_string(number)};
+  if (!type) throw Unsupported{"of type " + type_name(number)};
   return of_kind(
       node, "window",
       Parameters().number("a0", a0).number("a1", a1).number("a2", a2).integer("periodic", node.integer("periodic", 1)),

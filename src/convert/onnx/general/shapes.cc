@@ -42,7 +42,7 @@ std::optional<ElementType> type_attribute(const OnnxNode& node, const char* attr
   if (!node.has_attribute(attribute)) return std::nullopt;
   const auto number = static_cast<int32_t>(node.integer(attribute, 0));
   const std::optional<ElementType> type = element_type(number);
-  if (!type) throw Unsupported{"type " + std::to_string(number)};
+  if (!type) throw Unsupported{"type " + type_name(number)};
   return type;
 }
 

@@ -19,7 +19,7 @@ Values cast_to(const OnnxNode& node, ElementType to) {
 Values cast(const OnnxNode& node) {
   const auto number = static_cast<int32_t>(node.integer("to", 0));
   const std::optional<ElementType> to = element_type(number);
-  if (!to) throw Unsupported{"to type " + std::to_string(number)};
+  if (!to) throw Unsupported{"to type " + type_name(number)};
   return cast_to(node, *to);
 }
 

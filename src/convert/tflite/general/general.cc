@@ -11,7 +11,7 @@ int64_t only_integer_of(const TfliteNode& node, size_t input) {
 const TfliteRow* find_general(const std::string& type) {
   for (const TfliteTable* table :
        {&general_elementwise(), &general_reductions(), &general_moving(), &general_choosing(), &general_products(),
-        &general_recurrent(), &general_control(), &general_spectra()}) {
+        &general_recurrent(), &general_control(), &general_mediapipe(), &general_spectra()}) {
     if (const TfliteRow* row = find_in(*table, type)) return row;
   }
   return nullptr;

@@ -23,6 +23,7 @@ const TfliteTable& general_choosing();
 const TfliteTable& general_products();
 const TfliteTable& general_recurrent();
 const TfliteTable& general_control();
+const TfliteTable& general_mediapipe();
 const TfliteTable& general_spectra();
 
 }  // namespace quern::tflite
