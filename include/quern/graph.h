@@ -221,7 +221,7 @@ typedef struct qn_profile_entry {
   size_t struct_size;    /**< Written by the init function. */
   const char* name;      /**< Name of the node in the model. */
   const char* op;        /**< Kind of operator, for example "conv2d". */
-  const char* algorithm; /**< "" where there is no choice. */
+  const char* algorithm; /**< "" if only one applies. */
   const char* kernel;    /**< Main micro-kernel or "". */
   uint64_t macs;         /**< Multiply-accumulates; 0 where there are none. */
   uint64_t start_ns;     /**< Nanoseconds from the start of the last run to the operator's start. */

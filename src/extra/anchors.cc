@@ -47,7 +47,8 @@ Detector detector_of(const Node& node) {
   d.boxes = boxes[1];
   d.all_classes = scores[2];
   d.classes = size_of(node, "classes");
-  if (d.classes < 1 || d.classes > d.all_classes) node.fail("there are no scores of so many classes");
+  if (d.classes < 1 || d.classes > d.all_classes)
+    node.fail("expected scores of " + std::to_string(d.classes) + " classes, got " + std::to_string(d.all_classes));
   d.most = size_of(node, "most");
   const size_t of_each = size_of(node, "classes_of_each");
   if (of_each < 1) node.fail("classes_of_each is out of range");
@@ -158,7 +159,7 @@ void run_detections(const Run& node) {
 void infer_suppress(Inference& node) {
   node.expect(0, QN_F32);
   node.expect(1, QN_F32);
-  if (node.rank(0) != 2 || node.shape(0)[1] != 4) node.fail("the boxes are no list");
+  if (node.rank(0) != 2 || node.shape(0)[1] != 4) node.fail("expected boxes of shape [N, 4]");
   node.expect_shape(1, {node.shape(0)[0]});
   for (size_t i = 2; i < node.input_count(); ++i) {
     if (node.has(i) && count(node.shape(i)) != 1) node.fail("input " + std::to_string(i) + " is not one number");

@@ -154,7 +154,7 @@ Detector detector_of(const Node& node) {
   d.sets = node.integer("own_boxes", 0) != 0 ? d.classes : 1;
   d.images = node.shape(0)[0];
   d.priors = count(node.shape(2).part(2, node.rank(2))) / 4;
-  if (d.priors == 0) node.fail("there are no priors");
+  if (d.priors == 0) node.fail("expected 1 prior or more, got 0");
   const bool plain = node.integer("plain", 0) != 0;
   if (count(node.shape(2)) != node.product(d.priors * 4, node.shape(2)[1]) || node.shape(2)[1] < (plain ? 1u : 2u)) {
     node.fail("the priors are not boxes and variances");

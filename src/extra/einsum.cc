@@ -46,7 +46,7 @@ Labels labels_of(const Node& node, const std::string& term, size_t rank) {
     } else if (is_letter(term[i])) {
       labels.push_back(term[i]);
     } else {
-      node.fail("'" + term + "' is no term");
+      node.fail("expected letters and one ellipsis at most, got term '" + term + "'");
     }
   }
   return labels;

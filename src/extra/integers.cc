@@ -254,7 +254,8 @@ Convolution convolution_of(const Node& node, const Operand& x, const Operand& we
 Shape of_outputs(const Node& node, size_t input, size_t inner) {
   const Shape given = node.has(input) ? node.shape(input) : Shape{};
   if (count(given) == 1) return {};
-  if (given.size() != 1) node.fail("input " + std::to_string(input) + " is no vector");
+  if (given.size() != 1)
+    node.fail("input " + std::to_string(input) + ": expected a 1-D tensor, got rank " + std::to_string(given.size()));
   Shape shape = given;
   for (size_t d = 0; d < inner; ++d) shape.push_back(1);
   return shape;

@@ -67,7 +67,7 @@ Extent extent_of(const Node& node, size_t i, size_t rank) {
 size_t read_extents(const Node& node, Extents& extents) {
   const size_t rank = node.rank(0) < 2 ? 0 : node.rank(0) - 2;
   if (rank < 1 || rank > most_dimensions) {
-    node.fail("a tensor of rank " + std::to_string(node.rank(0)) + " is no image");
+    node.fail("expected an image tensor, got rank " + std::to_string(node.rank(0)));
   }
   for (size_t i = 0; i < rank; ++i) extents[most_dimensions - rank + i] = extent_of(node, i, rank);
   return rank;
@@ -237,7 +237,7 @@ void infer_window_norm(Inference& node) {
 // this tensor at its beginning. The rest is 0.
 Shape unpooled_shape(const Node& node) {
   const size_t rank = node.rank(0) < 2 ? 0 : node.rank(0) - 2;
-  if (rank < 1) node.fail("a tensor of rank " + std::to_string(node.rank(0)) + " is no image");
+  if (rank < 1) node.fail("expected an image tensor, got rank " + std::to_string(node.rank(0)));
   Shape shape = node.shape(0).part(0, 2);
   for (size_t i = 0; i < rank; ++i) {
     const auto in = static_cast<int64_t>(node.shape(0)[2 + i]);

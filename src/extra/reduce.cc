@@ -267,7 +267,7 @@ void infer_place(Inference& node) {
   const size_t axis = node.axis(node.integer("axis", 0), shape.size());
   const size_t size = shape[axis];
   shape[axis] = 1;
-  if (size == 0 && count(shape) != 0) node.fail("there is no element along the axis");
+  if (size == 0 && count(shape) != 0) node.fail("expected 1 element or more along the axis, got 0");
   if (node.integer("keep_dimensions", 1) == 0) shape.erase(axis);
   node.set(0, QN_S64, shape);
 }

@@ -14,7 +14,7 @@ constexpr size_t most_spatial = 3;
 size_t spatial_rank(const Node& node, size_t input) {
   const size_t rank = node.rank(input) < 2 ? 0 : node.rank(input) - 2;
   if (rank < 1 || rank > most_spatial) {
-    node.fail("a tensor of rank " + std::to_string(node.rank(input)) + " is no image");
+    node.fail("expected an image tensor, got rank " + std::to_string(node.rank(input)));
   }
   return rank;
 }

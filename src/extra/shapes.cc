@@ -99,7 +99,7 @@ Shape permutation(const Node& node) {
   if (perm.size() != rank) node.fail("perm has " + std::to_string(perm.size()) + " numbers");
   for (size_t d = 0; d < rank; ++d) {
     order[d] = node.axis(perm[d], rank);
-    if (seen[order[d]]++ != 0) node.fail("perm is no permutation");
+    if (seen[order[d]]++ != 0) node.fail("perm must name each dimension once");
   }
   return order;
 }
@@ -131,7 +131,9 @@ size_t block_of(const Node& node) {
 void infer_depth_to_space(Inference& node) {
   const Shape x = node.shape(0);
   const size_t b = block_of(node);
-  if (x[1] % (b * b) != 0) node.fail(std::to_string(x[1]) + " channels are no blocks");
+  if (x[1] % (b * b) != 0)
+    node.fail(std::to_string(x[1]) + " channels cannot be divided into blocks of " + std::to_string(b) + " x " +
+              std::to_string(b));
   node.set(0, node.type(0), {x[0], x[1] / (b * b), checked_product(node, x[2], b), checked_product(node, x[3], b)});
 }
 void run_depth_to_space(const Run& node) {

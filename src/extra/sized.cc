@@ -18,7 +18,7 @@ std::vector<int64_t> sizes_from(const Node& node, const char* parameter) {
     const int64_t denominator = take(), count = take();
     for (int64_t left = count < 0 ? ~count : count; left > 0; --left) {
       const auto input = static_cast<size_t>(take()), d = static_cast<size_t>(take());
-      if (!node.has(input) || d >= node.rank(input)) node.fail("a factor is no dimension of an input");
+      if (!node.has(input) || d >= node.rank(input)) node.fail("a factor must be a dimension of an input");
       if (__builtin_mul_overflow(number, node.shape(input)[d], &number)) node.fail("a number is too large");
     }
     if ((denominator == 0 && !adds) || denominator == INT64_MIN) node.fail("a denominator is 0, or too large");

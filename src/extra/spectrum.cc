@@ -197,7 +197,7 @@ Frames frames_of(const Node& node) {
   const size_t size = node.shape(0)[1];
   if (node.has(2)) {
     node.expect(2, QN_F32);
-    if (node.rank(2) != 1) node.fail("the window is no list");
+    if (node.rank(2) != 1) node.fail("expected a 1-D window, got rank " + std::to_string(node.rank(2)));
   }
   f.step = positive(node, 1, "the step");
   f.length = node.has(3) ? positive(node, 3, "the length of frames") : node.has(2) ? node.shape(2)[0] : size;

@@ -91,7 +91,7 @@ TEST_F(CaffeGeneral, NormalizationOfForks) {
                affine(x));
   expect_layer("BN", "bn_param { eps: 0.5 momentum: 0.9 frozen: true }", {x}, {scale, shift, mean, variance},
                affine(y));
-  expect_in(refusal(one_layer({x.dims}, "BN", ""), {{"l", {scale, shift}}}), "l (BN: statistics of the batch)");
+  expect_in(refusal(one_layer({x.dims}, "BN", ""), {{"l", {scale, shift}}}), "BN: statistics of the batch (1 node: l)");
   expect_in(refusal(one_layer({x.dims}, "BN", ""), {{"l", {scale}}}), "has 1 blobs");
 }
 
@@ -213,7 +213,7 @@ TEST_F(CaffeGeneral, Lstm) {
   const auto refused = [&](const std::vector<Dims>& inputs, const std::string& more) {
     return refusal(one_layer(inputs, "LSTM", "recurrent_param { num_output: 3 " + more + "}"), {{"l", {w, b, r}}});
   };
-  expect_in(refused({x.dims, {3, 2}}, "expose_hidden: true "), "l (LSTM: expose_hidden)");
+  expect_in(refused({x.dims, {3, 2}}, "expose_hidden: true "), "LSTM: expose_hidden (1 node: l)");
   expect_in(refused({x.dims, {3, 2}, {2, 4}}, ""), "an input that is the same in all steps");
   expect_in(refused({{300, 2, 4}, {300, 2}}, ""), "more than 256 steps");
   expect_in(refused({x.dims, {2, 3}}, ""), "the second input does not fit");
@@ -275,12 +275,13 @@ TEST_F(CaffeGeneral, LayersOf2013) {
 
 TEST_F(CaffeGeneral, LayersOf2013AreRefused) {
   const std::string padding = input + old_layer("pad", "padding", "x", "xp", "pad: 1");
-  expect_in(refusal(input + old_layer("a", "wild", "x", "y")), "layer 'a': 'wild' is no type of the layers of 2013");
+  expect_in(refusal(input + old_layer("a", "wild", "x", "y")),
+            "layer 'a': unknown type 'wild' for a layer in the format of 2013");
   expect_in(refusal(padding + old_layer("r", "relu", "xp", "y")), "layer 'r' cannot read the padded blob 'xp'");
   expect_in(refusal(padding + old_layer("p", "pool", "xp", "y", "kernelsize: 2 pad: 1")), "layer 'p' cannot read");
   expect_in(refusal(input + std::string("layers { layer { name: \"q\" type: \"padding\" } bottom: \"x\" }")),
             "layer 'q' does not pad one blob");
-  expect_in(refusal(input + old_layer("i", "im2col", "x", "y")), "i (Im2col)");
+  expect_in(refusal(input + old_layer("i", "im2col", "x", "y")), "Im2col (1 node: i)");
 }
 
 }  // namespace

@@ -183,8 +183,10 @@ TEST_F(Caffe, UnsupportedLayersAreListedTogether) {
                            "layer { name: \"s\" type: \"Pooling\" bottom: \"x\" top: \"s\" pooling_param { pool: "
                            "STOCHASTIC kernel_size: 2 } }";
   const std::string message = refusal(text);
-  EXPECT_NE(message.find("3 layers are not supported: n (Im2col), p (Python), s (Pooling: stochastic)"),
-            std::string::npos)
+  EXPECT_NE(
+      message.find(
+          "3 operators are not supported: Im2col (1 node: n), Python (1 node: p), Pooling: stochastic (1 node: s)"),
+      std::string::npos)
       << message;
   // What the outputs asked for do not need is no obstacle.
   EXPECT_NO_THROW(import(text + "layer { name: \"fine\" type: \"ReLU\" bottom: \"x\" top: \"fine\" }", {}, {"fine"}));

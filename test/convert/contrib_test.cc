@@ -99,15 +99,16 @@ TEST_F(Contrib, Refusals) {
       EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
     }
   };
-  refused(with("Attention", {"x", "w", "wb"}, "num_heads=2 do_rotary=1"), "y (Attention: do_rotary)");
-  refused(with("Attention", {"x", "w", "wb", "", "", "", "g"}, "num_heads=2"), "y (Attention: past_sequence_length)");
+  refused(with("Attention", {"x", "w", "wb"}, "num_heads=2 do_rotary=1"), "Attention: do_rotary (1 node: y)");
+  refused(with("Attention", {"x", "w", "wb", "", "", "", "g"}, "num_heads=2"),
+          "Attention: past_sequence_length (1 node: y)");
   refused(with("Attention", {"x", "w", "wb"}, "num_heads=2 qkv_hidden_sizes=[4,4]"),
           "expected 3 qkv_hidden_sizes, got 2");
   refused(with("MultiHeadAttention", {"x", "z", "z", "", "", "", "", "", "", "g"}, "num_heads=2"),
-          "y (MultiHeadAttention: cache_indirection)");
+          "MultiHeadAttention: cache_indirection (1 node: y)");
   refused(with("SkipSimplifiedLayerNormalization", {"x", "z", "g"}, "", {"n", "y"}), "statistics");
   refused(with("FusedConv", {"x", "w"}, "activation='Softmax'"), "activation Softmax");
-  refused(with("BeamSearch", {"x"}), "y (BeamSearch: of domain com.microsoft)");
+  refused(with("BeamSearch", {"x"}), "BeamSearch: of domain com.microsoft (1 node: y)");
 }
 
 }  // namespace

@@ -65,7 +65,8 @@ TEST_F(ExportHostile, KindsThatNeedARank) {
   };
   for (const AfterARun& c : cases) {
     const std::string name = op_name(c.kind);
-    EXPECT_EQ(refused(graph_of(c)), "ONNX has no form for: node (" + name + ": of an input that only a run sizes)");
+    EXPECT_EQ(refused(graph_of(c)),
+              "ONNX cannot express: " + name + ": of an input that only a run sizes (1 node: node)");
   }
 }
 
@@ -78,7 +79,7 @@ TEST_F(ExportHostile, NumbersThatAreTooLarge) {
     graph.nodes.back().type = "window_norm";
     graph.nodes.back().parameters = {{"kernel", {2}, {}}, {"p", {}, {p}}};
     EXPECT_EQ(refused(finished(std::move(graph), y)),
-              "ONNX has no form for: node (window_norm: a norm of an order that is no integer)")
+              "ONNX cannot express: window_norm: a norm whose order is not an integer (1 node: node)")
         << p;
   }
   for (const float value : {infinity, -infinity, 1e30f}) {
@@ -92,7 +93,7 @@ TEST_F(ExportHostile, NumbersThatAreTooLarge) {
     graph.outputs.push_back({.tensor = y, .type = QN_S32});
     ASSERT_EQ(check_graph(graph), QN_OK) << qn_last_message();
     ASSERT_EQ(infer_shapes(graph), QN_OK) << qn_last_message();
-    EXPECT_EQ(refused(graph), "ONNX has no form for: node (pad: a value that its type does not have)") << value;
+    EXPECT_EQ(refused(graph), "ONNX cannot express: pad: a value that its type does not have (1 node: node)") << value;
   }
 }
 

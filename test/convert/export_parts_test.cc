@@ -200,7 +200,7 @@ TEST_F(ExportParts, SuppressedBoxes) {
                      {QN_S32, QN_F32, QN_S32},
                      {{1}},
                      {one(0.4f), one(0.1f)}}),
-            "ONNX has no form for: node (suppress_boxes: that keeps none)");
+            "ONNX cannot express: suppress_boxes: that keeps none (1 node: node)");
 }
 
 TEST_F(ExportParts, DetectionsOfAnchors) {

@@ -172,7 +172,8 @@ TEST(Keras, ListsAllUnsupportedLayers) {
   const std::string net = keras_sequential(
       "net", {keras_input("x", {1, 8, 8, 2}), keras_layer("ConvLSTM2D", "up", "'filters': 2"),
               keras_layer("ReLU", "r", ""), keras_sequential("inner", {keras_layer("Lambda", "f", "")})});
-  EXPECT_EQ(refusal(keras_contents(net, {})), "2 layers are not supported: up (ConvLSTM2D), inner/f (Lambda)");
+  EXPECT_EQ(refusal(keras_contents(net, {})),
+            "2 operators are not supported: ConvLSTM2D (1 node: up), Lambda (1 node: inner/f)");
   const std::string two =
       keras_functional("net",
                        {keras_input("x", {1, 8, 8, 2}), keras_layer("ConvLSTM2D", "up", "", call_on_x),
@@ -181,9 +182,9 @@ TEST(Keras, ListsAllUnsupportedLayers) {
                         keras_layer("ReLU", "q", "'dtype': 'int8'", call_on_x)},
                        "[['x', 0, 0]]", "[['up', 0, 0], ['r', 0, 0], ['s', 0, 0], ['q', 0, 0]]");
   EXPECT_EQ(refusal(keras_contents(two, {})),
-            "4 layers are not supported: up (ConvLSTM2D), r (Softmax: over several axes), s (Softmax: 'temperature'), "
-            "q (ReLU: "
-            "type 'int8')");
+            "4 operators are not supported: ConvLSTM2D (1 node: up), Softmax: over several axes (1 node: r), Softmax: "
+            "'temperature' (1 node: s), "
+            "ReLU: type 'int8' (1 node: q)");
 }
 
 TEST(Keras, Refuses) {
@@ -201,7 +202,7 @@ TEST(Keras, Refuses) {
   expect_in(refusal("Conv2D", conv + ", 'strides': 1.5", x, kernel), "'strides' is no whole number");
   expect_in(refusal("Conv2D", conv + ", 'padding': 'causal'", x, kernel), "padding 'causal'");
   expect_in(refusal("Conv2D", conv + ", 'data_format': 'nhwc'", x, kernel), "'data_format' is unknown");
-  expect_in(refusal("Conv2D", conv + ", 'lora_rank': 4", x, kernel), "y (Conv2D: 'lora_rank')");
+  expect_in(refusal("Conv2D", conv + ", 'lora_rank': 4", x, kernel), "Conv2D: 'lora_rank' (1 node: y)");
   expect_in(refusal("MaxPooling2D", "'pool_size': 99999999999999999999", x), "no whole number");
   expect_in(refusal("LeakyReLU", "'alpha': 1e39", x), "is not a finite number");
   expect_in(refusal("LeakyReLU", "'alpha': NaN", x), "model_config is damaged");

@@ -152,10 +152,11 @@ TEST(Keras, Activations) {
   expect_layer("Activation", "'activation': 'softmax'", x, {}, softmax(x, 2));
   expect_layer("Softmax", "'axis': 1", x, {}, softmax(x, 1));
   expect_layer("Softmax", "'axis': [-1]", x, {}, softmax(x, 2));
-  expect_in(refusal("Softmax", "'axis': null", x.dims), "y (Softmax: over all elements)");
-  expect_in(refusal("Average", "'axis': null", x.dims), "y (Average: of the elements of one tensor)");
+  expect_in(refusal("Softmax", "'axis': null", x.dims), "Softmax: over all elements (1 node: y)");
+  expect_in(refusal("Average", "'axis': null", x.dims), "Average: of the elements of one tensor (1 node: y)");
   expect_layer("ELU", "'alpha': 0.5", x, {}, map(x, [](float v) { return v < 0 ? 0.5f * std::expm1(v) : v; }));
-  expect_in(refusal("Activation", "'activation': 'sparsemax'", x.dims), "y (Activation: activation 'sparsemax')");
+  expect_in(refusal("Activation", "'activation': 'sparsemax'", x.dims),
+            "Activation: activation 'sparsemax' (1 node: y)");
   expect_in(refusal("Activation", "'activation': {'class_name': 'F'}", x.dims), "'activation' that is no text");
 }
 
@@ -236,7 +237,7 @@ TEST(Keras, Shapes) {
   expect_layer("ZeroPadding1D", "'padding': [1, 2]", sequence, {}, pad(sequence, {0, 1, 0}, {0, 2, 0}, 0));
   expect_layer("Cropping1D", "'cropping': [2, 1]", sequence, {}, slice(sequence, {0, 2, 0}, {2, 4, 3}));
   expect_in(refusal("Cropping2D", "'cropping': [[2, 1], [0, 0]]", x.dims), "nothing is left");
-  expect_in(refusal("Permute", "'dims': [1, 1, 2]", x.dims), "perm is no permutation");
+  expect_in(refusal("Permute", "'dims': [1, 1, 2]", x.dims), "perm must be a permutation");
   expect_in(refusal("Reshape", "'target_shape': [0, 3]", x.dims), "'target_shape' is out of range");
   expect_in(refusal("ZeroPadding2D", "'padding': [1, 2, 3]", x.dims), "'padding' has an unknown form");
   expect_in(refusal("ZeroPadding2D", "'padding': -1", x.dims), "'padding' is out of range");

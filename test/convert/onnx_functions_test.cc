@@ -204,7 +204,7 @@ TEST_F(OnnxFunctions, WhatIsWrong) {
   const auto in = [](const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
-  in(with([](OnnxModel*) {}), "1 layer is not supported: y (F: of domain mine)");
+  in(with([](OnnxModel*) {}), "1 operator is not supported: F: of domain mine (1 node: y)");
   in(with([](OnnxModel* m) {
        add_node(add_function(m, "F", {"x"}, {"y"}), "G", {"x"}, {"y"})->set_domain("mine");
        add_node(add_function(m, "G", {"x"}, {"y"}), "F", {"x"}, {"y"})->set_domain("mine");

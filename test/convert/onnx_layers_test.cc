@@ -285,13 +285,14 @@ TEST_F(Onnx, BatchNormalization) {
   const Array rows = random({4, 3}, 6);
   expect_node(15, "BatchNormalization", "training_mode=0", rows, {gamma, beta, mean, variance}, want(rows, 1e-5f));
   EXPECT_NE(refusal(one_node(8, "BatchNormalization", "spatial=0", x.dims, {gamma, beta, mean, variance}))
-                .find("y (BatchNormalization: spatial: 0)"),
+                .find("BatchNormalization: spatial: 0 (1 node: y)"),
             std::string::npos);
   OnnxModel trained(9);  // it gives the statistics of its input, and computes with them
   trained.input("x", x.dims).output("y").floats("gamma", gamma).floats("beta", beta).floats("mean", mean);
   trained.floats("variance", variance);
   trained.node("BatchNormalization", {"x", "gamma", "beta", "mean", "variance"}, {"y", "m", "v", "s", "t"});
-  EXPECT_NE(refusal(trained).find("y (BatchNormalization: in training)"), std::string::npos) << refusal(trained);
+  EXPECT_NE(refusal(trained).find("BatchNormalization: in training (1 node: y)"), std::string::npos)
+      << refusal(trained);
   // In training, a normalization of what is normalized already changes nothing but by gamma and beta.
   const Array even = test::make({4, 1}, {-1, 1, -1, 1}), two = test::make({1}, {2}), three = test::make({1}, {3});
   expect_node(14, "BatchNormalization", "training_mode=1 epsilon=0.0f", even, {two, three, three, three},

@@ -64,8 +64,9 @@ TEST_F(Onnx, Pad) {
   model.input("x", x.dims).output("y").integers("pads", {1, 2}).scalar("v", 7).integers("axes", {-1});
   model.node("Pad", {"x", "pads", "v", "axes"}, {"y"});
   expect_near(run(model, {x}).at(0), test::pad(x, {0, 0, 0, 1}, {0, 0, 0, 2}, 7));
-  EXPECT_NE(refusal(one_node(7, "Pad", "pads=[0,0,1,1,0,0,1,1] mode='mirror'", x.dims)).find("y (Pad: mode mirror)"),
-            std::string::npos);
+  EXPECT_NE(
+      refusal(one_node(7, "Pad", "pads=[0,0,1,1,0,0,1,1] mode='mirror'", x.dims)).find("Pad: mode mirror (1 node: y)"),
+      std::string::npos);
 }
 
 TEST_F(Onnx, DepthToSpace) {
@@ -211,12 +212,12 @@ TEST_F(Onnx, SequencesThatStayAreRefused) {
     model.node(type, inputs, {"y"});
     return refusal(model);
   };
-  EXPECT_NE(refused("Relu", {"s"}).find("y (Relu: of a sequence)"), std::string::npos);
-  EXPECT_NE(refused("SequenceConstruct", {"x"}).find("y (output: of a sequence)"), std::string::npos);
+  EXPECT_NE(refused("Relu", {"s"}).find("Relu: of a sequence (1 node: y)"), std::string::npos);
+  EXPECT_NE(refused("SequenceConstruct", {"x"}).find("output 'y' (of a sequence)"), std::string::npos);
   EXPECT_NE(refused("SequenceInsert", {"s", "s"}).find("of a sequence"), std::string::npos);
   EXPECT_NE(refused("SequenceAt", {"s", "5"}).find("outside of the sequence"), std::string::npos);
   EXPECT_NE(refused("SequenceAt", {"s", "none"}).find("not one number"), std::string::npos);
-  EXPECT_NE(refused("SequenceAt", {"x", "5"}).find("input 0 is no sequence"), std::string::npos);
+  EXPECT_NE(refused("SequenceAt", {"x", "5"}).find("expected a sequence as input 0"), std::string::npos);
   EXPECT_NE(refused("SplitToSequence", {"s"}).find("input 0 is missing"), std::string::npos);
 }
 

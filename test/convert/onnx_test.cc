@@ -45,7 +45,7 @@ TEST_F(Onnx, AnyTensorCanBeAnOutput) {
   const Array c = test::conv(x, random({2, 2, 1, 1}, 2), {}, {}, 1);
   expect_near(got.at(1), c);
   expect_near(got.at(0), test::map(c, [](float v) { return std::max(v, 0.0f); }));
-  EXPECT_NE(refusal(model).find("1 layer is not supported: y (Optional)"), std::string::npos);
+  EXPECT_NE(refusal(model).find("1 operator is not supported: Optional (1 node: y)"), std::string::npos);
   EXPECT_NE(error_of([&] { import(model, {"nothing"}); }).find("no tensor 'nothing'"), std::string::npos);
   expect_near(test::run(import(model, {"x"}), {x}).at(0), x);
 }
@@ -122,17 +122,19 @@ TEST_F(Onnx, UnsupportedNodesAreListedTogether) {
   model.node("StringSplit", {"b"}, {"c"}).node("BatchNormalization", {"x", "x", "x", "x", "x"}, {"d"}, "spatial=0");
   model.node("Sum", {"c", "d"}, {"y"});
   const std::string message = refusal(model);
-  EXPECT_NE(message.find("3 layers are not supported: a (Optional), c (StringSplit), d (BatchNormalization: "),
+  EXPECT_NE(message.find(
+                "3 operators are not supported: Optional (1 node: a), StringSplit (1 node: c), BatchNormalization: "),
             std::string::npos)
       << message;
   OnnxModel foreign(13);
   foreign.input("x", {1, 2}).output("y").node("Relu", {"x"}, {"y"});
   foreign.model.mutable_graph()->mutable_node(0)->set_domain("com.example");
-  EXPECT_NE(refusal(foreign).find("y (Relu: of domain com.example)"), std::string::npos);
-  EXPECT_NE(refusal(one_node(13, "Relu", "spin=1", {1, 2})).find("y (Relu: attribute spin)"), std::string::npos);
+  EXPECT_NE(refusal(foreign).find("Relu: of domain com.example (1 node: y)"), std::string::npos);
+  EXPECT_NE(refusal(one_node(13, "Relu", "spin=1", {1, 2})).find("Relu: attribute spin (1 node: y)"),
+            std::string::npos);
   OnnxModel outputs(13);
   outputs.input("x", {1, 2, 4, 4}).output("y").output("i").node("Relu", {"x"}, {"y", "i"});
-  EXPECT_NE(refusal(outputs).find("y (Relu: output 1)"), std::string::npos);
+  EXPECT_NE(refusal(outputs).find("Relu: output 1 (1 node: y)"), std::string::npos);
 }
 
 TEST_F(Onnx, ErrorsNameTheNode) {
@@ -156,7 +158,7 @@ TEST_F(Onnx, ErrorsNameTheNode) {
       {"LeakyRelu", "alpha=nanf", {}, "alpha is not a finite number"},
       {"LRN", "", {}, "size is missing"},
       {"Clip", "max=nanf", {}, "a bound is not a number"},
-      {"Transpose", "perm=[0,0,1,2]", {}, "perm is no permutation"},
+      {"Transpose", "perm=[0,0,1,2]", {}, "perm must be a permutation"},
       {"Transpose", "perm=[0,1]", {}, "perm does not fit"},
       {"Flatten", "axis=9", {}, "axis 9 is out of range"},
       {"Softmax", "axis=-7", {}, "axis -7 of a tensor of rank 4"},

@@ -526,7 +526,7 @@ TEST(QuantizedOnnxBits, FaultsAreNamed) {
     model.node(op, inputs, {"y"}, op == "MatMulNBits" ? "K=2 N=2 bits=4 block_size=2" : "").output("y");
     test::expect_in(test::error_of([&] { import_onnx(folder.write("net.onnx", model.bytes()), {{}}); }), words);
   };
-  refused("y (MatMulInteger: ", "MatMulInteger", {"x", "none", "x/zero"});
+  refused("MatMulInteger: ", "MatMulInteger", {"x", "none", "x/zero"});
   refused("weights and zero point differ in type", "MatMulInteger", {"x", "w", "x/zero", "far"});
   refused("the bias has not N elements", "MatMulNBits", {"x", "bits", "scales", "", "", "number"});
 }

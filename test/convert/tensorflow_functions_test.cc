@@ -74,7 +74,7 @@ TEST_F(TensorFlowFunctions, CallWithinCall) {
 
 TEST_F(TensorFlowFunctions, WhatCallsCannotMean) {
   TfGraph graph = calling();
-  expect_refusal(graph, "there is no function 'f'");
+  expect_refusal(graph, "unknown function 'f'");
   add_operator(&graph, "f", "Neg");
   add_operator(&graph, "f", "Abs");
   expect_refusal(graph, "two functions have the name 'f'");
@@ -117,7 +117,7 @@ TEST_F(TensorFlowFunctions, UnsupportedWithinCall) {
   TfGraph body;
   body.node("Unknown", "a", {"x"}).node("Foreign", "b", {"x"}).node("AddV2", "z", {"a:y:0", "b:y:0"});
   graph.function("f", {"x"}, body, {"z:z:0"});
-  expect_refusal(graph, "y (PartitionedCall: its graph has a (Unknown), b (Foreign))");
+  expect_refusal(graph, "PartitionedCall: its graph has Unknown (1 node: a), Foreign (1 node: b) (1 node: y)");
 }
 
 TEST_F(TensorFlowFunctions, Recursion) {
@@ -194,7 +194,7 @@ TEST_F(TensorFlowFunctions, If) {
       expect(graph, {make({}, {0}), x}, {make({2}, {1, 3})});
     }
   }
-  expect_refusal(choosing("If", {2}, schema::DT_BOOL), "a condition that is no single number");
+  expect_refusal(choosing("If", {2}, schema::DT_BOOL), "a condition that is not a scalar");
 }
 
 // Of a condition that is known, one branch is imported.
@@ -239,8 +239,8 @@ TEST_F(TensorFlowFunctions, IfThatIsRefused) {
   graph = choosing("If", {}, schema::DT_BOOL);  // all that is not supported is in one message
   graph.graph.mutable_library()->mutable_function(0)->mutable_node_def(0)->set_op("Unknown");
   graph.graph.mutable_library()->mutable_function(1)->mutable_node_def(0)->set_op("Foreign");
-  expect_refusal(graph, "z (Unknown)");
-  expect_refusal(graph, "z (Foreign)");
+  expect_refusal(graph, "Unknown (1 node: z)");
+  expect_refusal(graph, "Foreign (1 node: z)");
 }
 
 // ---- loops ------------------------------------------------------------------------------------
@@ -422,10 +422,11 @@ TEST_F(TensorFlowFunctions, WhileThatIsRefused) {
   expect_refusal(loop([](auto* f) { f->mutable_signature()->mutable_input_arg()->RemoveLast(); }, 1),
                  "function 'body' has other inputs");
   expect_refusal(loop(returns("i", "result2"), 1), "a value that changes its type");
-  expect_refusal(loop([](auto* f) { f->mutable_node_def(0)->set_op("Unknown"); }, 1), "sum (Unknown)");
+  expect_refusal(loop([](auto* f) { f->mutable_node_def(0)->set_op("Unknown"); }, 1), "Unknown (1 node: sum)");
   TfGraph both = loop([](auto* f) { f->mutable_node_def(0)->set_op("Unknown"); }, 1);
   both.graph.mutable_library()->mutable_function(0)->mutable_node_def(0)->set_op("Foreign");
-  expect_refusal(both, "loop (While: its graph has less (Foreign); its graph has sum (Unknown))");
+  expect_refusal(both,
+                 "While: its graph has Foreign (1 node: less); its graph has Unknown (1 node: sum) (1 node: loop)");
   TfGraph endless = looping({}, "x");  // the body runs itself
   schema::FunctionDef& body = *endless.graph.mutable_library()->mutable_function(1);
   TfGraph nodes;

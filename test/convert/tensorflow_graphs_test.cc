@@ -52,11 +52,11 @@ TEST_F(TensorFlow, Cuts) {
   const Array wide = random({4, 2}, 1);
   expect_near(test::run(cut, {wide}).at(0), test::map(wide, [](float f) { return f + 0.5f; }));
   const std::string path = folder_.write("net.pb", graph.bytes());
-  EXPECT_NE(refusal(graph, {"y"}, {{"relu"}}).find("relu (input: without a shape"), std::string::npos);
+  EXPECT_NE(refusal(graph, {"y"}, {{"relu"}}).find("input 'relu' (without a shape"), std::string::npos);
   EXPECT_NE(refusal(graph, {"y"}, {{"z", {1}}}).find("has no tensor 'z'"), std::string::npos);
   EXPECT_NE(refusal(graph, {"relu"}, {{"c", {1}}}).find("do not depend on the input 'c'"), std::string::npos);
   EXPECT_NE(refusal(graph, {"y"}, {{"relu", {1}}, {"relu:0", {1}}}).find("is named twice"), std::string::npos);
-  EXPECT_NE(refusal(graph, {"y:1"}).find("y (Add: output 1)"), std::string::npos);
+  EXPECT_NE(refusal(graph, {"y:1"}).find("Add: output 1 (1 node: y)"), std::string::npos);
   EXPECT_NE(refusal(graph, {"z"}).find("has no tensor 'z'"), std::string::npos);
   EXPECT_NE(refusal(graph, {"y:x"}).find("'y:x' names no tensor"), std::string::npos);
   // Nodes that are one operator of ours are not, where one of their tensors is an input.
@@ -83,14 +83,14 @@ TEST_F(TensorFlow, Cuts) {
 TEST_F(TensorFlow, OpenSizes) {
   TfGraph graph;
   graph.placeholder("x", {-1, -1, 3}).node("Relu", "y", {"x"});
-  expect_refusal(graph, "x (input: dimension 1 has no fixed size: give one with --inputs)");
+  expect_refusal(graph, "input 'x' (dimension 1 has no fixed size: give one with --inputs)");
   const Array x = random({1, 5, 3}, 1);
   expect_near(test::run(import(graph, {}, {{"x", {1, 5, 3}}}), {x}).at(0),
               test::map(x, [](float f) { return std::max(f, 0.0f); }));
   // Shapes that TensorFlow has inferred.
   TfGraph inferred;
   inferred.node("Placeholder", "x", {}, {{"dtype", schema::DT_FLOAT}}).node("Relu", "y", {"x"});
-  expect_refusal(inferred, "x (input: without a shape");
+  expect_refusal(inferred, "input 'x' (without a shape");
   schema::AttrValue& shapes = (*inferred.graph.mutable_node(0)->mutable_attr())["_output_shapes"];
   schema::TensorShapeProto* shape = shapes.mutable_list()->add_shape();
   for (const int64_t size : {-1, 5, 3}) shape->add_dim()->set_size(size);
@@ -109,9 +109,11 @@ TEST_F(TensorFlow, ControlFlow) {
   expect_near(test::run(import(graph, {"body"}, {{"merge", {2, 3}}}), {x}).at(0),
               test::map(x, [](float f) { return f + 0.5f; }));
   const std::string message = refusal(graph);
-  EXPECT_NE(message.find("5 layers are not supported: first (Enter: a variable of a loop), next (NextIteration), "
-                         "merge (Merge), exit (Exit), unknown (Unknown)"),
-            std::string::npos)
+  EXPECT_NE(
+      message.find(
+          "5 operators are not supported: Enter: a variable of a loop (1 node: first), NextIteration (1 node: next), "
+          "Merge (1 node: merge), Exit (1 node: exit), Unknown (1 node: unknown)"),
+      std::string::npos)
       << message;
 }
 
@@ -147,14 +149,15 @@ TEST_F(TensorFlow, UnsupportedNodesAreListed) {
   graph.placeholder("x", {2, 3}).node("Foo", "a", {"x"}).node("Bar", "b", {"a"}).node("VariableV2", "v", {});
   graph.node("Relu", "r", {"x"}, {{"surprise", 1}}).node("AddN", "y", {"b", "v", "r"});
   expect_refusal(graph,
-                 "4 layers are not supported: a (Foo), b (Bar), v (VariableV2: the graph is not frozen), "
-                 "r (Relu: attribute surprise)");
+                 "4 operators are not supported: Foo (1 node: a), Bar (1 node: b), VariableV2: the graph is not frozen "
+                 "(1 node: v), "
+                 "Relu: attribute surprise (1 node: r)");
   // Nor are names of ours.
-  expect_refusal(one_node("PReLU", {}, {2, 3}, {random({3}, 1), test::make({}, {0})}), "y (PReLU)");
+  expect_refusal(one_node("PReLU", {}, {2, 3}, {random({3}, 1), test::make({}, {0})}), "PReLU (1 node: y)");
   TfGraph types;
   types.placeholder("s", {2}, schema::DT_STRING).constant("c", schema::DT_BFLOAT16, {2});
   types.node("Relu", "r", {"s"}).node("Relu", "q", {"c"});
-  expect_refusal(types, "s (input: type DT_STRING), q (Relu: type DT_BFLOAT16)");
+  expect_refusal(types, "Relu: type DT_BFLOAT16 (1 node: q), input 's' (type DT_STRING)");
 }
 
 TEST_F(TensorFlow, BadAttributes) {
@@ -227,7 +230,7 @@ TEST_F(TensorFlow, FilesByContent) {
   EXPECT_NE(error_of([&] { import_model({broken}); }).find("not a TensorFlow graph"), std::string::npos);
 
   const std::string caffe = folder_.write("caffe.pbtxt", "layer { name: \"a\" type: \"Nothing\" top: \"a\" }\n");
-  EXPECT_NE(error_of([&] { import_model({caffe}); }).find("a (Nothing)"), std::string::npos);
+  EXPECT_NE(error_of([&] { import_model({caffe}); }).find("Nothing (1 node: a)"), std::string::npos);
   test::OnnxModel onnx(13);
   onnx.input("x", {2}).output("y").node("Relu", {"x"}, {"y"});
   EXPECT_STREQ(import_model({folder_.write("onnx.pb", onnx.bytes())}).source.c_str(), "onnx");

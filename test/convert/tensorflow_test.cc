@@ -93,7 +93,7 @@ TEST_F(TensorFlow, DilatedConvolutionInBlocks) {
   window.begin[0] = 1, window.end[0] = 2, window.begin[1] = 0, window.end[1] = 3;
   expect_graph(in_blocks("Conv2D", x, w, {2, 3, 0, 3}, {1, 1, 0, 0}), {x},
                nhwc(test::conv(nchw(x), oihw(w), {}, window, 1)));
-  expect_refusal(in_blocks("Conv2D", x, w, {0, 1, 2, 3}, {0, 2, 0, 1}), "y (dilated Conv2D: crops that are larger");
+  expect_refusal(in_blocks("Conv2D", x, w, {0, 1, 2, 3}, {0, 2, 0, 1}), "dilated Conv2D: crops that are larger");
   expect_refusal(in_blocks("Conv2D", x, w, {2, 3, 2, 3}, {0, 1, 0, 1}, {2, 1}), "of different blocks");
   expect_refusal(in_blocks("Conv2D", x, w, {2, 2, 2, 3}, {0, 1, 0, 1}), "does not divide into blocks");
 }
@@ -274,7 +274,7 @@ TEST_F(TensorFlow, PReluByChoice) {
   expect_graph(choice("Select", "Greater", false, x, slope), {x}, test::combine(x, slope, prelu));
   expect_graph(choice("SelectV2", "GreaterEqual", true, x, slope), {x}, test::combine(x, slope, prelu));
   expect_graph(choice("Select", "Greater", false, x, one), {x}, test::combine(x, one, prelu));
-  expect_refusal(choice("Select", "Greater", false, x, slope, 0.5f), "y (PReLU: by other than zero)");
+  expect_refusal(choice("Select", "Greater", false, x, slope, 0.5f), "PReLU: by other than zero (1 node: y)");
   const auto other = [](float a, float b) { return a < 0 ? a : a * b; };
   expect_graph(choice("Select", "Less", false, x, slope), {x}, test::combine(x, slope, other));
   expect_refusal(choice("Select", "Greater", false, x, random({3, 4, 5}, 1)), "slope is not per channel");

@@ -124,7 +124,7 @@ TEST_F(Tflite, VariablesOfBytesBeginWithTheirZeroPoint) {
   const Array x = test::make({1, 2}, {-5, 3});
   expect_near(runs.run({&x, nullptr})[0], test::make({1, 2}, {0, 0}), 0);
   expect_near(runs.run({&x, nullptr})[0], test::make({1, 2}, {1, 5}), 0);
-  EXPECT_EQ(refusal(with_bytes(0)), "1 layer is not supported: v (variable: it is not zero at the beginning)");
+  EXPECT_EQ(refusal(with_bytes(0)), "not supported: variable 'v' (it is not zero at the beginning)");
 }
 
 TEST_F(Tflite, VariablesThatAreRefused) {
@@ -134,17 +134,19 @@ TEST_F(Tflite, VariablesThatAreRefused) {
     return refusal(model);
   };
   EXPECT_EQ(refused([](TfliteModel& m) { m.once[2].inputs[1] = 9; }),
-            "1 layer is not supported: v (variable: it is not zero at the beginning)");
+            "not supported: variable 'v' (it is not zero at the beginning)");
   EXPECT_EQ(refused([](TfliteModel& m) { m.once[2].inputs[1] = 0; }),
-            "1 layer is not supported: v (variable: its content at the beginning)");
-  EXPECT_EQ(refused([](TfliteModel& m) { m.once.pop_back(); }),
-            "1 layer is not supported: w (variable: nothing assigns it)");
+            "not supported: variable 'v' (its content at the beginning)");
+  EXPECT_EQ(refused([](TfliteModel& m) { m.once.pop_back(); }), "not supported: variable 'w' (nothing assigns it)");
   EXPECT_EQ(refused([](TfliteModel& m) { m.once[3].code = 0; }),
-            "2 layers are not supported: operator 2 (CALL_ONCE: its graph computes: ADD), "
-            "w (variable: nothing assigns it)");
-  EXPECT_EQ(refused([](TfliteModel& m) { m.operators[3].inputs = {3}; }), "tensor 3 is no variable");
+            "1 operator is not supported: CALL_ONCE: its graph computes: ADD (1 node: operator 2), "
+            "variable 'w' (nothing assigns it)");
+  EXPECT_EQ(refused([](TfliteModel& m) { m.operators[3].inputs = {3}; }), "expected a variable, got tensor 3");
   EXPECT_EQ(refused([](TfliteModel& m) { m.operators[3].inputs = {}; }), "an operator on a variable lacks an operand");
-  EXPECT_EQ(refused([](TfliteModel& m) { m.operators[5].inputs = {1, 77}; }), "there is no tensor 77");
+  EXPECT_EQ(refused([](TfliteModel& m) {
+              m.operators[5].inputs = {1, 77};
+            }),
+            "tensor 77 is out of range: the file has 10");
   EXPECT_EQ(refused([](TfliteModel& m) { m.operators[0].options = {}; }), "a variable has no options");
   EXPECT_EQ(refused([](TfliteModel& m) { m.operators[2].options = {}; }), "CALL_ONCE names no graph");
   EXPECT_EQ(refused([](TfliteModel& m) { m.once.clear(); }), "CALL_ONCE names a graph that does not exist");
@@ -162,13 +164,13 @@ TEST_F(Tflite, UnsupportedOperatorsAreListedAtOnce) {
   model.node(19, {a}, {d});  // not listed: what it reads is
   model.node(0, {0, 1}, {e}, [](Builder& to) { return schema::CreateAddOptions(to, Activation::sign_bit); });
   for (const int tensor : {b, c, d, e}) model.output(tensor);
-  EXPECT_EQ(
-      refusal(model),
-      "4 layers are not supported: a (LSH_PROJECTION), b (custom Mine), c (operator code 4000), e (ADD: activation 5)");
+  EXPECT_EQ(refusal(model),
+            "4 operators are not supported: LSH_PROJECTION (1 node: a), custom Mine (1 node: b), operator code 4000 (1 "
+            "node: c), ADD: activation 5 (1 node: e)");
   model.outputs = {2};
   EXPECT_EQ(import(model).nodes.size(), 2u) << "what no output needs is not imported";
   model.graphs = 2;
-  EXPECT_EQ(refusal(model), "1 layer is not supported: model (several graphs)");
+  EXPECT_EQ(refusal(model), "not supported: the model (several graphs)");
 }
 
 TEST_F(Tflite, DamagedModels) {
@@ -176,12 +178,12 @@ TEST_F(Tflite, DamagedModels) {
       {"schema version 2, not 3", [](auto& m) { m.version = 2; }},
       {"the model has no graph", [](auto& m) { m.graphs = 0; }},
       {"the model has no outputs", [](auto& m) { m.outputs = {}; }},
-      {"there is no tensor 4", [](auto& m) { m.outputs = {4}; }},
-      {"there is no tensor -1", [](auto& m) { m.inputs = {-1}; }},
-      {"there is no tensor 99", [](auto& m) { m.operators[0].inputs[1] = 99; }},
-      {"there is no tensor -2", [](auto& m) { m.operators[0].inputs[1] = -2; }},
-      {"there is no tensor -1", [](auto& m) { m.operators[1].outputs[0] = -1; }},
-      {"there is no buffer 77", [](auto& m) { m.tensors[3].buffer = 77; }},
+      {"tensor 4 is out of range: the file has 4", [](auto& m) { m.outputs = {4}; }},
+      {"tensor -1 is out of range: the file has 4", [](auto& m) { m.inputs = {-1}; }},
+      {"tensor 99 is out of range: the file has 4", [](auto& m) { m.operators[0].inputs[1] = 99; }},
+      {"tensor -2 is out of range: the file has 4", [](auto& m) { m.operators[0].inputs[1] = -2; }},
+      {"tensor -1 is out of range: the file has 4", [](auto& m) { m.operators[1].outputs[0] = -1; }},
+      {"buffer 77 is out of range: the file has 2", [](auto& m) { m.tensors[3].buffer = 77; }},
       {"operator 'y' (ADD): input 1 is missing", [](auto& m) { m.operators[0].inputs[1] = -1; }},
       {"operator 'y' (ADD): has 1 inputs", [](auto& m) { m.operators[0].inputs.resize(1); }},
       {"operator 'y' (ADD): the options are missing, or another operator's",
@@ -201,16 +203,17 @@ TEST_F(Tflite, DamagedModels) {
        [](auto& m) { std::swap(m.operators[0], m.operators[1]); }},
       {"tensor '2' is written twice", [](auto& m) { m.operators.push_back(m.operators[1]); }},
       {"nothing computes the tensor 'z'", [](auto& m) { m.operators.resize(1); }},
-      {"1 layer is not supported: x (input: dimension 1 has no fixed size)",
+      {"not supported: input 'x' (dimension 1 has no fixed size)",
        [](auto& m) {
          m.tensors[0].shape = {1, 0};
        }},
-      {"1 layer is not supported: x (input: a tensor of rank 9)", [](auto& m) { m.tensors[0].shape.assign(9, 1); }},
-      {"1 layer is not supported: x (input: type complex64)", [](auto& m) { m.tensors[0].type = Type::complex64; }},
-      {"1 layer is not supported: y (ADD: constants of type int16 (16-bit activations))",
+      {"not supported: input 'x' (a tensor of rank 9)", [](auto& m) { m.tensors[0].shape.assign(9, 1); }},
+      {"not supported: input 'x' (type complex64)", [](auto& m) { m.tensors[0].type = Type::complex64; }},
+      {"1 operator is not supported: ADD: constants of type int16 (16-bit activations) (1 node: y)",
        [](auto& m) { m.tensors[3].type = Type::int16; }},
       {"a buffer does not have its tensor's size", [](auto& m) { m.tensors[3].type = Type::int4; }},
-      {"1 layer is not supported: z (RELU: a result of integers)", [](auto& m) { m.tensors[2].type = Type::int8; }},
+      {"1 operator is not supported: RELU: a result of integers (1 node: z)",
+       [](auto& m) { m.tensors[2].type = Type::int8; }},
       {"operator 'z' (RELU): a scale is not a positive number",
        [](auto& m) { m.tensors[2].type = Type::int8, m.scaled(2, {-1}, {0}); }},
       {"operator 'z' (RELU): a scale is not a positive number",
@@ -225,13 +228,13 @@ TEST_F(Tflite, DamagedModels) {
        [](auto& m) {
          m.tensors[2].type = Type::int8, m.scaled(2, {1}, {0, 0});
        }},
-      {"1 layer is not supported: z (RELU: several scales of a computed tensor)",
+      {"1 operator is not supported: RELU: several scales of a computed tensor (1 node: z)",
        [](auto& m) {
          m.tensors[2].type = Type::int8, m.scaled(2, {1, 1}, {0, 0});
        }},
-      {"1 layer is not supported: z (RELU: quantization of another form)",
+      {"1 operator is not supported: RELU: quantization of another form (1 node: z)",
        [](auto& m) { m.tensors[2].type = Type::int8, m.tensors[2].details = true; }},
-      {"1 layer is not supported: y (ADD: activation 5)",
+      {"1 operator is not supported: ADD: activation 5 (1 node: y)",
        [](auto& m) {
          m.operators[0].options = [](Builder& b) { return schema::CreateAddOptions(b, Activation::sign_bit); };
        }},
@@ -270,10 +273,10 @@ TEST_F(Tflite, OperatorsOutOfRange) {
        {3, {x, In::constant(random({2, 27}, 2))}, {y}, conv(1)}},
       {"operator 't3' (CONV_2D): the bias does not fit the weights",
        {3, {x, In::constant(w), In::constant(random({3}, 2))}, {y}, conv(1)}},
-      {"1 layer is not supported: t2 (CONV_2D: weights that are not constant)", {3, {x, w}, {y}, conv(1)}},
-      {"1 layer is not supported: t2 (CONV_2D: on a tensor of rank 2)",
+      {"1 operator is not supported: CONV_2D: weights that are not constant (1 node: t2)", {3, {x, w}, {y}, conv(1)}},
+      {"1 operator is not supported: CONV_2D: on a tensor of rank 2 (1 node: t2)",
        {3, {random({4, 5}, 1), In::constant(w)}, {y}, conv(1)}},
-      {"1 layer is not supported: t2 (FULLY_CONNECTED: shuffled weights)",
+      {"1 operator is not supported: FULLY_CONNECTED: shuffled weights (1 node: t2)",
        {9, {random({1, 4}, 1), In::constant(random({2, 4}, 2))}, {y}, Options([](Builder& b) {
           return schema::CreateFullyConnectedOptions(b, Activation::none, 1);
         })}},
@@ -287,7 +290,7 @@ TEST_F(Tflite, OperatorsOutOfRange) {
         })}},
       {"operator 't2' (RESIZE_BILINEAR): the size is not two positive numbers",
        {23, {x, List{2, 0}}, {y}, Options([](Builder& b) { return schema::CreateResizeBilinearOptions(b); })}},
-      {"1 layer is not supported: t2 (GATHER: batch_dims with another axis)",
+      {"1 operator is not supported: GATHER: batch_dims with another axis (1 node: t2)",
        {36, {x, List{0}}, {y}, Options([](Builder& b) { return schema::CreateGatherOptions(b, 2, 1); })}},
       {"operator 't2' (GATHER): axis 4 of a tensor of rank 4",
        {36, {x, List{0}}, {y}, Options([](Builder& b) { return schema::CreateGatherOptions(b, 4); })}},
@@ -324,8 +327,8 @@ TEST_F(Tflite, BytesWithAnotherScale) {
   model.output(3);
   model.output(model.node(6, {y}, {model.computed({4})}));
   EXPECT_EQ(refusal(model),
-            "1 layer is not supported: t4 (DEQUANTIZE: an input whose elements have got another scale, or none, where "
-            "they are computed)");
+            "1 operator is not supported: DEQUANTIZE: an input whose elements have got another scale, or none, where "
+            "they are computed (1 node: t4)");
 }
 
 }  // namespace

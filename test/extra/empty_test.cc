@@ -95,8 +95,9 @@ TEST(ExtraEmpty, Boxes) {
   const std::vector<Parameter> parameters = {integers("classes", {INT32_MAX}), integers("keep", {1})};
   const std::vector<Elements> inputs = {empty({1, 0}), empty({1, 0}), empty({1, 2, 0})};
   const std::vector<Elements> images = {empty({huge >> 20, 0}), empty({huge >> 20, 0}), empty({1, 2, 0})};
-  expect_error({"ssd_detections", inputs, {floats({1, 1, 1, 7}, {})}, parameters}, "no priors");
-  expect_error({"ssd_detections_found", images, {floats({1, 1, 1, 7}, {})}, parameters}, "no priors");
+  expect_error({"ssd_detections", inputs, {floats({1, 1, 1, 7}, {})}, parameters}, "expected 1 prior or more, got 0");
+  expect_error({"ssd_detections_found", images, {floats({1, 1, 1, 7}, {})}, parameters},
+               "expected 1 prior or more, got 0");
 }
 
 }  // namespace

@@ -84,7 +84,8 @@ TEST(ExtraWindows, Refused) {
   expect_refused({"window_max", {line}, {none}, {integers("kernel", {1, 1})}}, "kernel does not fit");
   expect_refused({"window_max", {line}, {none}, {integers("kernel", {1}), integers("pads", {-1, 0})}},
                  "pads is out of");
-  expect_refused({"window_max", {image({4, 4})}, {none}, {integers("kernel", {1})}}, "is no image");
+  expect_refused({"window_max", {image({4, 4})}, {none}, {integers("kernel", {1})}},
+                 "expected an image tensor, got rank 2");
   expect_refused({"window_average", {image({1, 1, 4}, QN_S8)}, {none}, {integers("kernel", {1})}}, "not f32");
   expect_refused({"window_norm", {line}, {none}, {integers("kernel", {1}), floats("p", {0})}}, "p is not positive");
 }

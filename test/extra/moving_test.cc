@@ -112,7 +112,8 @@ TEST(ExtraShapes, FollowDimensions) {
                {x, absent, absent, absent, other},
                {{x.type, {5, 3}, {0, 1, 2, 0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5}}},
                {integers("sizes3", {1, 1, 1, 4, 0}), integers("axes", {0})}}});
-  expect_refused({"expand_sizes", {x}, {x}, {integers("sizes1", {1, 1, 1, 3, 0})}}, "no dimension of an input");
+  expect_refused({"expand_sizes", {x}, {x}, {integers("sizes1", {1, 1, 1, 3, 0})}},
+                 "a factor must be a dimension of an input");
   expect_refused({"expand_sizes", {x}, {x}}, "input 1 is missing");
   expect_refused({"reshape_sizes", {x, absent, other}, {x}, {integers("sizes1", {1, 1, 1, 2, 0})}}, "do not fit");
 }
@@ -132,14 +133,15 @@ TEST(ExtraShapes, AreChecked) {
   expect_refused({"squeeze", {counted({1}), list({0, -1})}, {x}}, "axis 0 is given twice");
   expect_refused({"unsqueeze", {x, list({0, 0})}, {x}}, "axis 0 is given twice");
   expect_refused({"unsqueeze", {x, list({0, 1, 2, 3, 4, 5, 6})}, {x}}, "rank 9");
-  expect_refused({"permute", {x}, {x}, {integers("perm", {0, 0})}}, "no permutation");
+  expect_refused({"permute", {x}, {x}, {integers("perm", {0, 0})}}, "perm must name each dimension once");
   expect_refused({"permute", {x}, {x}, {integers("perm", {0})}}, "perm has 1");
   expect_refused({"depth_to_space", {counted({1, 3, 1, 1})}, {x}, {integers("block", {2})}}, "3 channels");
   expect_refused({"space_to_depth", {counted({1, 3, 1, 1})}, {x}, {integers("block", {2})}}, "not made of blocks");
   expect_refused({"space_to_depth", {counted({1, 3, 1, 1})}, {x}}, "blocks of 0");
   expect_refused({"bit_cast", {x}, {{QN_S8, {}, {}}}}, "another size");
   expect_refused({"bit_cast", {counted({2}, QN_U8)}, {{QN_BOOL, {}, {}}}}, "truth values");
-  expect_refused({"sizes", {x}, {s64({}, {})}, {integers("factors", {1, 1, 1, 1, 0})}}, "no dimension of an input");
+  expect_refused({"sizes", {x}, {s64({}, {})}, {integers("factors", {1, 1, 1, 1, 0})}},
+                 "a factor must be a dimension of an input");
   expect_refused({"sizes", {x}, {s64({}, {})}, {integers("factors", {1, 0, 0})}}, "denominator");
   expect_refused({"sizes", {x}, {s64({}, {})}, {integers("factors", {1, 1})}}, "factors are missing");
   expect_refused({"sizes", {x}, {s64({}, {})}, {integers("factors", {INT64_MAX, 1, 1, 0, 0})}}, "too large");

@@ -155,7 +155,7 @@ TEST(ExtraEinsum, Refusals) {
   };
   refused("ijk->i", {a}, "'ijk' for 2 dimensions");
   refused("i->i", {a}, "'i' for 2 dimensions");
-  refused("i1->i", {a}, "'i1' is no term");
+  refused("i1->i", {a}, "expected letters and one ellipsis at most, got term 'i1'");
   refused("ij,jk->ik", {a}, "more terms than");
   refused("ij->ij", {a, a}, "fewer terms than");
   refused("ij,jk->ik", {a, a}, "a label has the sizes 3 and 2");
@@ -163,7 +163,7 @@ TEST(ExtraEinsum, Refusals) {
   refused("ij->ii", {a}, "a label is twice in the output");
   refused("......->", {a}, "'......' for 2 dimensions");
   refused("", {a}, "'' for 2 dimensions");
-  refused("i\x01", {a}, "is no term");
+  refused("i\x01", {a}, "expected letters and one ellipsis at most, got term");
 }
 
 }  // namespace

@@ -578,11 +578,11 @@ TEST(Refused, Shapes) {
     p.end[0] = SIZE_MAX;
     Op from_behind;
     ASSERT_QN_OK(qn_slice_create(&p, &from_behind));
-    refused_plan(from_behind, {dense({4})}, QN_INVALID_ARGUMENT, "dimension 0, which has 4");
+    refused_plan(from_behind, {dense({4})}, QN_INVALID_ARGUMENT, "dimension 0 of size 4");
     p.begin[0] = static_cast<size_t>(PTRDIFF_MAX) + 1;  // PTRDIFF_MIN, as far from behind as it gets
     Op far;
     ASSERT_QN_OK(qn_slice_create(&p, &far));
-    refused_plan(far, {dense({4})}, QN_INVALID_ARGUMENT, "dimension 0, which has 4");
+    refused_plan(far, {dense({4})}, QN_INVALID_ARGUMENT, "dimension 0 of size 4");
   }
   {
     qn_transpose_params p;

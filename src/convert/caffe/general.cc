@@ -103,7 +103,7 @@ View pyramid_level(const Layer& layer, bool max, uint32_t level, const std::stri
 
 Values spatial_pyramid(const Layer& layer) {
   const schema::SPPParameter& p = layer.param.spp_param();
-  if (layer.x().rank() != 4) layer.fail("the input is no image");
+  layer.expect_image();
   if (p.pyramid_height() < 1 || p.pyramid_height() > 16) layer.fail("pyramid_height is not within 1 and 16");
   if (p.pool() == schema::SPPParameter::STOCHASTIC) throw Unsupported{"stochastic"};
   const bool max = p.pool() == schema::SPPParameter::MAX;
@@ -124,7 +124,7 @@ Values spatial_pyramid(const Layer& layer) {
 Values interp(const Layer& layer) {
   const schema::InterpParameter& p = layer.param.interp_param();
   const Shape shape = layer.shape();
-  if (shape.size() != 4) layer.fail("the input is no image");
+  layer.expect_image();
   if (p.pad_beg() > 0 || p.pad_end() > 0) layer.fail("pad_beg or pad_end is positive");
   if (p.shrink_factor() < 1 || p.zoom_factor() < 1) layer.fail("shrink_factor or zoom_factor is not positive");
   Attributes a;
@@ -151,7 +151,7 @@ Values interp(const Layer& layer) {
 // The height and width of the result.
 std::vector<int64_t> enlarged(const Layer& layer, const schema::UpsampleParameter& p) {
   const Shape shape = layer.shape();
-  if (shape.size() != 4) layer.fail("the input is no image");
+  layer.expect_image();
   const int64_t scale[] = {p.has_scale_h() ? p.scale_h() : p.scale(), p.has_scale_w() ? p.scale_w() : p.scale()};
   const int64_t given[] = {p.upsample_h(), p.upsample_w()};
   const bool cut[] = {p.pad_out_h(), p.pad_out_w()};

@@ -35,6 +35,9 @@ struct Layer : SourceNode {
     return s[1];
   }
 
+  void expect_image() const {
+    if (shape().size() != 4) fail("expected an image (N, C, H, W), got rank " + std::to_string(shape().size()));
+  }
   void expect_blobs(int count) const {
     if (blobs == nullptr || blobs->empty()) {
       fail(has_weights_file ? "the .caffemodel has no weights for it"

@@ -89,7 +89,7 @@ bool leaves_image(size_t in, size_t kernel, size_t stride) {
 // pooling, whose sizes follow those of the input.
 Value places_of_largest(const Layer& layer, const Attributes& a) {
   const Shape shape = layer.shape();
-  if (shape.size() != 4) layer.fail("the input is no image");
+  layer.expect_image();
   for (size_t d = 2; d < 4; ++d) layer.fix(layer.builder.symbol(layer.x(), d));
   const auto pair = [](size_t h, size_t w) {
     return std::vector<int64_t>{static_cast<int64_t>(h), static_cast<int64_t>(w)};
@@ -285,7 +285,8 @@ Values exponential(const Layer& layer) {
 Values logarithm(const Layer& layer) {
   const schema::LogParameter& p = layer.param.log_param();
   const float base = layer.finite(p.base(), "base");
-  if (base != -1 && (base <= 0 || base == 1)) layer.fail("base is no base of logarithms");
+  if (base != -1 && (base <= 0 || base == 1))
+    layer.fail("base must be positive and not 1, got " + std::to_string(base));
   const float scale = layer.finite(p.scale(), "scale"), shift = layer.finite(p.shift(), "shift");
   const Values log = layer.custom("log", {affine(layer, scale, shift, "/argument")}, {}, {ElementType::f32});
   if (base == -1) return log;
@@ -401,7 +402,9 @@ Values arg_max(const Layer& layer) {
 Values axpy(const Layer& layer) {
   Builder& builder = layer.builder;
   const View &a = layer.view(0), &x = layer.view(1);
-  if (x.rank() != 4 || (a.rank() != 2 && a.rank() != 4)) layer.fail("the inputs are no images and factors");
+  if (x.rank() != 4 || (a.rank() != 2 && a.rank() != 4))
+    layer.fail("expected a rank-4 input (NCHW) and factors of rank 2 or 4, got ranks " + std::to_string(x.rank()) +
+               " and " + std::to_string(a.rank()));
   const View factors = builder.reshape(layer.name + "/factors", a, {0, 0, 1, 1});
   const View product = builder.binary(OpKind::mul, layer.name + "/product", x, factors);
   return {builder.binary(OpKind::add, layer.name, product, layer.view(2))};

@@ -118,7 +118,8 @@ void OldLayers::upgrade(const schema::V1LayerParameter& old, std::vector<LayerPa
     return;
   }
   const Type* type = find_type(parameters.type());
-  if (type == nullptr) throw Error(where + ": '" + parameters.type() + "' is no type of the layers of 2013");
+  if (type == nullptr)
+    throw Error(where + ": unknown type '" + parameters.type() + "' for a layer in the format of 2013");
   std::vector<std::string> bottoms(old.bottom().begin(), old.bottom().end());
   for (std::string& bottom : bottoms) {
     const Padded* padded = find_in(padded_, bottom);

@@ -157,7 +157,8 @@ Value transpose(const SourceNode& node, size_t input, const std::vector<int64_t>
   Order order;
   std::vector<char> seen(rank, 0);
   for (const int64_t d : perm) {
-    if (d < 0 || static_cast<size_t>(d) >= rank || seen[static_cast<size_t>(d)]++) node.fail("perm is no permutation");
+    if (d < 0 || static_cast<size_t>(d) >= rank || seen[static_cast<size_t>(d)]++)
+      node.fail("perm must be a permutation of the dimensions 0.." + std::to_string(rank - 1));
     order.push_back(static_cast<uint32_t>(d));
   }
   if (order.size() != rank) node.fail("perm does not fit the input");

@@ -10,7 +10,7 @@ void fix_dimension(const SourceNode& node, const Value& x, size_t dimension) {
 
 Value of_channels_last(const SourceNode& node, const char* kind, const Value& x, Parameters parameters) {
   const auto rank = static_cast<int64_t>(rank_of(node, x));
-  if (rank < 3) node.fail("a tensor of rank " + std::to_string(rank) + " is no image");
+  if (rank < 3) node.fail("expected an image tensor of rank 3 or more, got rank " + std::to_string(rank));
   std::vector<int64_t> in = {0, rank - 1}, out = {0};
   for (int64_t d = 1; d < rank - 1; ++d) {
     in.push_back(d);

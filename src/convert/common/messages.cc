@@ -9,14 +9,32 @@
 namespace quern::convert {
 
 void UnsupportedList::add(const std::string& name, const std::string& type, const std::string& reason) {
-  ++count_;
-  text_ += (text_.empty() ? "" : ", ") + (name.empty() ? "unnamed" : name) + " (" + type;
-  text_ += (reason.empty() ? "" : ": " + reason) + ")";
+  const std::string what = type + (reason.empty() ? "" : ": " + reason);
+  const auto [at, fresh] = index_.try_emplace(what, operators_.size());
+  if (fresh) operators_.push_back({what, name.empty() ? "unnamed" : name});
+  ++operators_[at->second].nodes;
+}
+
+void UnsupportedList::add_part(const std::string& part, const std::string& reason) {
+  parts_ += (parts_.empty() ? "" : ", ") + part + " (" + reason + ")";
+}
+
+std::string UnsupportedList::text() const {
+  std::string text;
+  for (const Operator& op : operators_) {
+    const std::string count = op.nodes == 1 ? "1 node: " : std::to_string(op.nodes) + " nodes, first: ";
+    text += (text.empty() ? "" : ", ") + op.what + " (" + count + op.first + ")";
+  }
+  return text + (text.empty() || parts_.empty() ? "" : ", ") + parts_;
 }
 
 void UnsupportedList::throw_if_any() const {
-  if (count_ == 0) return;
-  throw Error((count_ == 1 ? "1 layer is" : std::to_string(count_) + " layers are") + " not supported: " + text_);
+  if (empty()) return;
+  const size_t count = operators_.size();
+  const std::string subject = count == 0   ? ""
+                              : count == 1 ? "1 operator is "
+                                           : std::to_string(count) + " operators are ";
+  throw Error(subject + "not supported: " + text());
 }
 
 namespace {

@@ -1,27 +1,39 @@
-// What importers say about layers that they do not support, and names and numbers of files as our graphs may have them.
+// What importers say about operators that they do not support, and names and numbers of files as our graphs may have them.
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <string>
+#include <vector>
 
 namespace quern::convert {
 
 // Thrown for a node that is valid, but that our operators cannot express. Importers collect these exceptions and report
 // all of them at once.
 struct Unsupported {
-  std::string reason;  // "" if the type of the layer is reason enough
+  std::string reason;  // "" if the type of the node is reason enough
 };
 
-// Collects the text of a message like "3 layers are not supported: a (LSTM), b (Pooling: stochastic), ...".
+// Collects a message by operator and reason: "2 operators are not supported: LSTM (1 node: a), Pooling: stochastic (3
+// nodes, first: b)".
 class UnsupportedList {
  public:
   void add(const std::string& name, const std::string& type, const std::string& reason);
+  // Adds something that is no node: an input, an output, a variable.
+  void add_part(const std::string& part, const std::string& reason);
+  bool empty() const { return operators_.empty() && parts_.empty(); }
+  // The message behind "not supported: "; "" if there is nothing.
+  std::string text() const;
   void throw_if_any() const;
-  const std::string& text() const { return text_; }
 
  private:
-  size_t count_ = 0;
-  std::string text_;
+  struct Operator {
+    std::string what, first;  // type and reason, and the name of the first node
+    size_t nodes = 0;
+  };
+  std::vector<Operator> operators_;      // in the order of their first nodes
+  std::map<std::string, size_t> index_;  // of an operator in this list, by what it is
+  std::string parts_;
 };
 
 // Turns a name of a file into one that our graphs may have: UTF-8 without control characters, of at most `limit` bytes.

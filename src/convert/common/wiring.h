@@ -79,9 +79,19 @@ class Wiring {
       lose(outputs);
     }
   }
+  // The same for something that is no node, such as "input 'x'".
+  template <class Body>
+  void collect_part(const std::string& part, const Wires& outputs, Body&& body) {
+    try {
+      body();
+    } catch (const Unsupported& unsupported) {
+      unsupported_.add_part(part, unsupported.reason);
+      lose(outputs);
+    }
+  }
   void throw_if_unsupported() const { unsupported_.throw_if_any(); }
   // What has been collected, for the message of a node that contains these nodes; "" if nothing has.
-  const std::string& unsupported() const { return unsupported_.text(); }
+  std::string unsupported() const { return unsupported_.text(); }
 
  private:
   struct Tensor {

@@ -89,11 +89,11 @@ class Importer {
     for (const schema::ValueInfoProto& input : graph_.input()) {
       const Wire wire = wiring_.mention(input.name());
       if (wiring_.is_constant(wire) || (!names.empty() && !wiring_.is_needed(wire))) continue;
-      wiring_.collect(input.name(), "input", {wire}, [&] { add_input(input, wire); });
+      wiring_.collect_part("input '" + input.name() + "'", {wire}, [&] { add_input(input, wire); });
     }
     add_nodes();
     for (const std::string& output : outputs) {
-      wiring_.collect(output, "output", {}, [&] { add_output(output, wiring_.mention(output)); });
+      wiring_.collect_part("output '" + output + "'", {}, [&] { add_output(output, wiring_.mention(output)); });
     }
     wiring_.throw_if_unsupported();
     return builder_.finish();
@@ -136,7 +136,7 @@ class Importer {
       if (builder_.type(view) != operand_type(value->type)) throw Unsupported{"a quantized output of a graph"};
       builder_.output(view, name, builder_.type(view));
     }
-    if (!wiring_.unsupported().empty()) throw Unsupported{"its graph has " + wiring_.unsupported()};
+    if (const std::string list = wiring_.unsupported(); !list.empty()) throw Unsupported{"its graph has " + list};
     return builder_.finish();
   }
 
@@ -211,7 +211,7 @@ class Importer {
     }
     inner.read_as_integers_ = read_as_integers(graph, std::move(known));
     inner.add_nodes();
-    if (!inner.wiring_.unsupported().empty()) throw Unsupported{"its graph has " + inner.wiring_.unsupported()};
+    if (const std::string list = inner.wiring_.unsupported(); !list.empty()) throw Unsupported{"its graph has " + list};
     Values outputs;
     for (const std::string& name : inner.output_names()) {
       inner.expect_tensor(inner.wiring_.mention(name));

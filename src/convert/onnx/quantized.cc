@@ -76,7 +76,7 @@ Value bias_of_sums(const OnnxNode& node, size_t input, size_t x_scale, size_t w_
   s.scales = node.floats(w_scale);
   for (float& scale : s.scales) scale *= node.scalar(x_scale);
   const Integers& bias = node.integers(input);
-  if (node.value(input).type != ElementType::s32 || bias.shape.size() != 1) node.fail("the bias is no vector of int32");
+  if (node.value(input).type != ElementType::s32 || bias.shape.size() != 1) node.fail("expected a 1-D bias of int32");
   check_axis(node, s, bias.shape);
   return dequantized_constant(node.builder, bias, ElementType::s32, s);
 }

@@ -130,7 +130,7 @@ Values resize(const OnnxNode& node) {
   const auto is_whole = [](float scale) { return scale == std::floor(scale); };
   if (a.coordinates == QN_COORDINATES_ALIGN_CORNERS &&
       !std::all_of(target.scales.begin(), target.scales.end(), is_whole)) {
-    throw Unsupported{"align_corners with a scale that is no whole number"};
+    throw Unsupported{"align_corners with a scale that is not an integer"};
   }
   std::vector<Symbols::Number> kept, sizes;
   for (size_t d = 0; d < shape.size(); ++d) kept.push_back(node.dimension(0, d));

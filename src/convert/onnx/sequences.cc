@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t most_parts = 1024;
 
 const Values& expect_sequence(const OnnxNode& node, const Values* sequence) {
-  if (sequence == nullptr) node.fail("input 0 is no sequence");
+  if (sequence == nullptr) node.fail("expected a sequence as input 0");
   node.builder.charge(sequence->size() * sizeof(Value));
   return *sequence;
 }

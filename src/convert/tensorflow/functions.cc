@@ -106,7 +106,7 @@ Functions::Functions(const schema::FunctionDefLibrary& library) {
 const Function& Functions::find(const std::string& name) {
   if (const auto at = made_.find(name); at != made_.end()) return at->second;
   const auto at = definitions_.find(name);
-  if (at == definitions_.end()) throw Error("there is no function '" + name + "'");
+  if (at == definitions_.end()) throw Error("unknown function '" + name + "'");
   Function& function = made_.emplace(name, function_of(*at->second)).first->second;
   function.graph = std::make_unique<const Graph>(function.nodes);
   return function;

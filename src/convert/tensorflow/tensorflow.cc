@@ -65,7 +65,7 @@ class Importer {
     add_placeholders(steps);
     add_steps(steps);
     for (size_t i = 0; i < outputs.size(); ++i) {
-      wiring_.collect(names[i], "output", {}, [&] { add_output(names[i], outputs[i]); });
+      wiring_.collect_part("output '" + names[i] + "'", {}, [&] { add_output(names[i], outputs[i]); });
     }
     wiring_.throw_if_unsupported();
     return builder_.finish();
@@ -103,7 +103,7 @@ class Importer {
       if (value == nullptr) break;  // the list has the cause
       found.push_back(*value);
     }
-    if (!wiring_.unsupported().empty()) throw Unsupported{"its graph has " + wiring_.unsupported()};
+    if (const std::string list = wiring_.unsupported(); !list.empty()) throw Unsupported{"its graph has " + list};
     return found;
   }
 
@@ -229,7 +229,7 @@ class Importer {
     const schema::NodeDef* node = graph_.find(tensor.node);
     if (node == nullptr) throw Error("the graph has no tensor '" + input.name + "'");
     if (!wiring_.find(tensor.text())) throw Error("the outputs do not depend on the input '" + input.name + "'");
-    wiring_.collect(input.name, "input", {wire(tensor)}, [&] { add_input(*node, tensor, input.shape); });
+    wiring_.collect_part("input '" + input.name + "'", {wire(tensor)}, [&] { add_input(*node, tensor, input.shape); });
   }
 
   // In the order of the file.
@@ -241,7 +241,7 @@ class Importer {
     for (const schema::NodeDef& node : proto_.node()) {
       if (needed.count(&node) == 0) continue;
       const TensorName tensor{node.name()};
-      wiring_.collect(node.name(), "input", {wire(tensor)}, [&] { add_input(node, tensor, {}); });
+      wiring_.collect_part("input '" + node.name() + "'", {wire(tensor)}, [&] { add_input(node, tensor, {}); });
     }
   }
 

@@ -17,7 +17,7 @@ CustomOptions::CustomOptions(const TfliteNode& node) : node_(node) {
     node.fail("the options are missing or damaged");
   }
   const flexbuffers::Reference root = flexbuffers::GetRoot(bytes->data(), bytes->size());
-  if (!root.IsMap()) node.fail("the options are no map");
+  if (!root.IsMap()) node.fail("expected a map of options");
   map_ = std::make_unique<Map>(Map{root.AsMap()});
 }
 
@@ -25,7 +25,7 @@ CustomOptions::~CustomOptions() = default;
 
 int64_t CustomOptions::integer(const char* name, int64_t least, int64_t otherwise) const {
   const flexbuffers::Reference at = map_->map[name];
-  if (!at.IsNull() && !at.IsBool() && !at.IsIntOrUint()) node_.fail(std::string(name) + " is no integer");
+  if (!at.IsNull() && !at.IsBool() && !at.IsIntOrUint()) node_.fail(std::string(name) + " must be an integer");
   const int64_t value = at.IsNull() ? otherwise : at.IsBool() ? int64_t{at.AsBool()} : at.AsInt64();
   if (value < least || value > largest_option) node_.fail(std::string(name) + " is out of range");
   return value;

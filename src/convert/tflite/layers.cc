@@ -146,7 +146,7 @@ Values fully_connected(const TfliteNode& node) {
   View x = node.real_view(0);
   const Value weights = node.real(1);
   if (!builder.is_constant(weights.view)) throw Unsupported{"weights that are not constant"};
-  if (weights.view.rank() != 2) node.fail("the weights are no matrix");
+  if (weights.view.rank() != 2) node.fail("expected 2-D weights, got rank " + std::to_string(weights.view.rank()));
   const Shape w = builder.shape(weights.view);
   if (w[1] == 0 || builder.elements(x) % w[1] != 0) node.fail("the input does not fit the weights");
   const bool fits = x.rank() > 0 && builder.shape(x).back() == w[1];

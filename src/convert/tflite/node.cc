@@ -215,6 +215,10 @@ std::string type_name(schema::TensorType type) {
   return name.empty() ? std::to_string(static_cast<int>(type)) : name;
 }
 
+std::string beyond(const char* what, size_t count, int64_t index) {
+  return std::string(what) + " " + std::to_string(index) + " is out of range: the file has " + std::to_string(count);
+}
+
 Scales scales_of(Builder& builder, const schema::Tensor& tensor) {
   Scales s;
   const schema::Quantization* q = tensor.quantization();

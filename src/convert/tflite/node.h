@@ -25,6 +25,9 @@ std::optional<ElementType> element_type(schema::TensorType type);
 // The name of a type of the file, for messages.
 std::string type_name(schema::TensorType type);
 
+// Says that an index of the file is out of range.
+std::string beyond(const char* what, size_t count, int64_t index);
+
 // The scales of a tensor of the file. Without any, the tensor is not quantized.
 Scales scales_of(Builder& builder, const schema::Tensor& tensor);
 

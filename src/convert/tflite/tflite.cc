@@ -98,18 +98,18 @@ class Importer {
     const std::set<int32_t> called = called_graphs(model_);
     for (size_t i = 1; i < model_.subgraphs()->size(); ++i) {
       if (called.count(static_cast<int32_t>(i)) != 0) continue;
-      wiring_.collect("model", "several graphs", {}, [] { throw Unsupported{}; });
+      wiring_.collect_part("the model", {}, [] { throw Unsupported{"several graphs"}; });
       break;
     }
     for (const int32_t index : list_of(graph_->inputs())) {
       const Wire wire = wire_at(index);
       if (wiring_.is_constant(wire) || (!names.empty() && !wiring_.is_needed(wire))) continue;
-      wiring_.collect(name_at(index), "input", {wire}, [&] { add_input(index, wire, name_at(index)); });
+      wiring_.collect_part("input '" + name_at(index) + "'", {wire}, [&] { add_input(index, wire, name_at(index)); });
     }
     add_variables();
     add_operators();
     for (const auto& output : outputs) {
-      wiring_.collect(output.first, "output", {}, [&] { add_output(output.first, output.second); });
+      wiring_.collect_part("output '" + output.first + "'", {}, [&] { add_output(output.first, output.second); });
     }
     wiring_.throw_if_unsupported();
     Graph graph = builder_.finish();
@@ -186,7 +186,7 @@ class Importer {
   // A variable that is assigned is an input, others are constants.
   void add_variables() {
     for (const Variables::Variable& variable : variables_.used()) {
-      wiring_.collect(variable.name, "variable", {variable.begin}, [&] {
+      wiring_.collect_part("variable '" + variable.name + "'", {variable.begin}, [&] {
         const schema::Buffer* const buffer = variable.initial == nullptr ? nullptr : buffer_of(*variable.initial);
         if (variable.initial != nullptr && buffer == nullptr) throw Unsupported{"its content at the beginning"};
         if (!variable.is_assigned) {
@@ -223,7 +223,7 @@ class Importer {
 
   const schema::SubGraph& graph_at(int32_t index) const {
     if (index < 0 || static_cast<unsigned>(index) >= model_.subgraphs()->size()) {
-      throw Error("there is no graph " + std::to_string(index));
+      throw Error(beyond("graph", model_.subgraphs()->size(), index));
     }
     return *model_.subgraphs()->Get(static_cast<unsigned>(index));
   }
@@ -243,7 +243,7 @@ class Importer {
       if (value == nullptr) break;  // the list has the cause
       outputs.push_back(*value);
     }
-    if (!inner.wiring_.unsupported().empty()) throw Unsupported{"its graph has " + inner.wiring_.unsupported()};
+    if (const std::string list = inner.wiring_.unsupported(); !list.empty()) throw Unsupported{"its graph has " + list};
     return outputs;
   }
 
@@ -264,7 +264,7 @@ class Importer {
 
   Wire wire_at(int32_t index) const {
     if (index < 0 || static_cast<size_t>(index) >= wires_.size()) {
-      throw Error("there is no tensor " + std::to_string(index));
+      throw Error(beyond("tensor", wires_.size(), index));
     }
     return wires_[static_cast<size_t>(index)];
   }
@@ -289,7 +289,7 @@ class Importer {
   const schema::Buffer* buffer_of(const schema::Tensor& tensor) const {
     if (tensor.buffer() == 0 || model_.buffers() == nullptr) return nullptr;
     if (tensor.buffer() >= model_.buffers()->size()) {
-      throw Error("there is no buffer " + std::to_string(tensor.buffer()));
+      throw Error(beyond("buffer", model_.buffers()->size(), tensor.buffer()));
     }
     const schema::Buffer* buffer = model_.buffers()->Get(tensor.buffer());
     const bool is_empty = (buffer->data() == nullptr || buffer->data()->size() == 0) && buffer->size() <= 1;
@@ -351,9 +351,8 @@ class Importer {
   }
 
   std::string type_of(const schema::Operator& op) {
-    if (model_.operator_codes() == nullptr || op.opcode_index() >= model_.operator_codes()->size()) {
-      throw Error("there is no operator code " + std::to_string(op.opcode_index()));
-    }
+    const size_t codes = model_.operator_codes() == nullptr ? 0 : model_.operator_codes()->size();
+    if (op.opcode_index() >= codes) throw Error(beyond("operator code", codes, op.opcode_index()));
     const schema::OperatorCode& code = *model_.operator_codes()->Get(op.opcode_index());
     const int32_t number = std::max<int32_t>(code.old_code(), code.code());
     if (code.custom_code() != nullptr && code.custom_code()->size() > 0) {

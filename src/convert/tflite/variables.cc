@@ -12,7 +12,7 @@ int32_t operand(const flatbuffers::Vector<int32_t>* list, unsigned index) {
 }
 
 size_t checked(int32_t index, size_t count) {
-  if (index < 0 || static_cast<size_t>(index) >= count) throw Error("there is no tensor " + std::to_string(index));
+  if (index < 0 || static_cast<size_t>(index) >= count) throw Error(beyond("tensor", count, index));
   return static_cast<size_t>(index);
 }
 
@@ -44,7 +44,7 @@ std::string Variables::name_of(const schema::Operator& op) {
 
 Variables::Variable& Variables::find(const Handles& handles, int32_t handle, Wiring& wiring) {
   const auto at = handles.find(handle);
-  if (at == handles.end()) throw Error("tensor " + std::to_string(handle) + " is no variable");
+  if (at == handles.end()) throw Error("expected a variable, got tensor " + std::to_string(handle));
   const auto [variable, fresh] = variables_.try_emplace(at->second);
   if (fresh) {
     const Wire wire = wiring.mention("variable " + at->second);

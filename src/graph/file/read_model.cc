@@ -282,8 +282,8 @@ qn_status Reader::read_content(const format::Segment& segment, const unsigned ch
   if (!has_sparse) return fail_without("algorithm", "sparse");
   if (decoded > INT64_MAX || decoded == 0 || rows == 0 || decoded % sizeof(float) != 0 ||
       decoded / sizeof(float) % rows != 0) {
-    return fail(QN_BAD_MODEL, "%llu bytes are no matrix of %llu rows", static_cast<unsigned long long>(decoded),
-                static_cast<unsigned long long>(rows));
+    return fail(QN_BAD_MODEL, "expected f32 values of %llu rows, got %llu bytes", static_cast<unsigned long long>(rows),
+                static_cast<unsigned long long>(decoded));
   }
   if (decoded > std::min<uint64_t>(decoded_limit(size_), PTRDIFF_MAX)) return fail_decoded();
   return SparseConstant::read({data, static_cast<size_t>(segment.stored())}, static_cast<size_t>(rows),

@@ -161,7 +161,7 @@ qn_status check_loop(const Graph& graph, const Node& node) {
     if (!typed) return fail_node(node, "input %zu of the body is not %s", i, qn_type_string(types[i]));
   }
   if (body.outputs.empty() || body.outputs[0].type != QN_BOOL) {
-    return fail_node(node, "the first output of the body is no condition");
+    return fail_node(node, "expected a condition as the first output of the body");
   }
   QN_TRY(check_types(graph, node, node.inputs, 2, body, body.inputs, 2));
   return check_types(graph, node, node.outputs, 0, body, body.outputs, 1);

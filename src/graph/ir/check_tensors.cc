@@ -42,7 +42,7 @@ qn_status check_shape(const Shape& shape, qn_type type, const char* what, size_t
 static qn_status check_blocks(const Tensor& tensor, const char* who) {
   const Quantization& q = tensor.quantization;
   if (tensor.constant < 0 || tensor.type != QN_S8 || tensor.shape.empty() || q.axis != 0 || !q.zero_points.empty()) {
-    return fail(QN_BAD_MODEL, "%s: it has scales for blocks, but is no constant of s8 quantized along axis 0", who);
+    return fail(QN_BAD_MODEL, "%s: expected scales for blocks of an s8 constant quantized along axis 0", who);
   }
   size_t elements = 1, scales;
   for (size_t d = 1; d < tensor.shape.size(); ++d) elements *= tensor.shape[d];  // their product is known to fit

@@ -134,8 +134,8 @@ qn_status read_choice(const char* where, Line& line, uint32_t isa, TunedChoice* 
   }
   const std::string_view kernel = line.literal(" ") ? line.word() : "";
   if (!is_name(kernel) || (level_of_ours(isa) && !known_kernel(choice->algorithm, kernel))) {
-    return fail(QN_INVALID_ARGUMENT, "%s: \"%.*s\" is no kernel of algorithm %s", where, shown(kernel), kernel.data(),
-                qn_algorithm_string(choice->algorithm));
+    return fail(QN_INVALID_ARGUMENT, "%s: unknown kernel \"%.*s\" for algorithm %s", where, shown(kernel),
+                kernel.data(), qn_algorithm_string(choice->algorithm));
   }
   choice->kernel = kernel;
   if (line.done()) return QN_OK;

@@ -20,7 +20,7 @@ class Slice final : public Operator {
     for (uint32_t i = 0; i < p_.rank; ++i) {
       const size_t size = ins[0].shape[i], begin = bound(p_.begin[i], size), end = bound(p_.end[i], size);
       if (begin >= end || end > size) {
-        return fail(QN_INVALID_ARGUMENT, "%s: %zu to %zu is no range of dimension %u, which has %zu", name, begin, end,
+        return fail(QN_INVALID_ARGUMENT, "%s: range %zu to %zu does not fit dimension %u of size %zu", name, begin, end,
                     i, size);
       }
       out->shape[i] = end - begin;

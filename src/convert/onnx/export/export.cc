@@ -30,7 +30,7 @@ static std::string exported(Graph& graph) {
   schema::ModelProto model;
   ModelWriter writer;
   GraphWriter(writer, graph, *model.mutable_graph()).write_model();
-  if (!writer.unsupported.text().empty()) throw Error("ONNX has no form for: " + writer.unsupported.text());
+  if (!writer.unsupported.text().empty()) throw Error("ONNX cannot express: " + writer.unsupported.text());
   model.set_ir_version(writer.opset <= 19 ? 8 : 10);
   model.set_producer_name("quern");
   model.set_producer_version(qn_version());

@@ -11,7 +11,7 @@ using Rule = AttributeRule;
 // The order of the norm is a whole number in ONNX.
 void write_window_norm(GraphWriter& to, const Node& node, const ExportRow& row) {
   const float p = number_of(node, "p", 2);
-  if (p != std::floor(p) || !(std::fabs(p) < 0x1p63f)) throw Unsupported{"a norm of an order that is no integer"};
+  if (p != std::floor(p) || !(std::fabs(p) < 0x1p63f)) throw Unsupported{"a norm whose order is not an integer"};
   schema::NodeProto* pool = write_with(to, node, row, stored_inputs(to, node));
   set_integer(pool, "p", static_cast<int64_t>(p));
 }

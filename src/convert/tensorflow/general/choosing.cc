@@ -34,7 +34,7 @@ Values tensor_scatter_sub(const TfNode& node) {
 Values unsorted_segment_sum(const TfNode& node) {
   node.ignore("Tnumsegments");
   const Shape shape = shape_at_import(node, node.value(0)), ids = shape_at_import(node, node.value(1));
-  if (ids.size() != 1 || shape.empty()) throw Unsupported{"of numbers that are no list"};
+  if (ids.size() != 1 || shape.empty()) throw Unsupported{"of ids that are not a 1-D tensor"};
   std::vector<int64_t> sizes(shape.begin(), shape.end());
   sizes[0] = node.only_integer(2);
   for (size_t d = 1; d < shape.size(); ++d) fix_dimension(node, node.value(0), d);
@@ -117,7 +117,8 @@ Values resize_bicubic(const TfNode& node) {
   enum : int64_t { cubic = 2, half_pixel = 0, asymmetric = 3, align_corners = 4 };  // of the kind
   const bool aligns = node.flag("align_corners", false), halves = node.flag("half_pixel_centers", false);
   if (aligns && halves) node.fail("align_corners and half_pixel_centers");
-  if (rank_of(node, node.value(0)) != 4) node.fail("the input is no image");
+  if (rank_of(node, node.value(0)) != 4)
+    node.fail("expected a rank-4 image tensor (NHWC), got rank " + std::to_string(rank_of(node, node.value(0))));
   Parameters parameters = Parameters()
                               .integer("mode", cubic)
                               .integer("coordinates", halves   ? half_pixel

@@ -26,7 +26,7 @@ Values call_function(const TfNode& node) {
 // Whether a number is not 0. (A list would be true if it has any elements.)
 Value as_condition(const TfNode& node, const Value& value) {
   const bool is_sized = value.integers != nullptr || node.builder.is_sized(value.view);
-  if (is_sized && !shape_at_import(node, value).empty()) throw Unsupported{"a condition that is no single number"};
+  if (is_sized && !shape_at_import(node, value).empty()) throw Unsupported{"a condition that is not a scalar"};
   if (value.integers != nullptr) return value;
   if (value.type == ElementType::boolean) return value;
   const Value zero = number_of(node, 0, value.type);

@@ -17,7 +17,7 @@ Value as_list(Value rows) {
 
 // Returns an input that is a list.
 const Value& list(const TfNode& node, size_t input) {
-  if (node.value(input).list == nullptr) node.fail("input " + std::to_string(input) + " is no list of tensors");
+  if (node.value(input).list == nullptr) node.fail("expected a list of tensors as input " + std::to_string(input));
   return node.value(input);
 }
 
@@ -176,7 +176,7 @@ Values array(const TfNode& node) {
 Values store(const TfNode& node, const Value& places, const Value& parts, const Value& item_shape) {
   ignore_of_arrays(node);
   const Value& to = flow(node);
-  if (to.list == nullptr) node.fail("the flow is no list of tensors");
+  if (to.list == nullptr) node.fail("expected a list of tensors as flow");
   if (to.type != parts.type) node.fail("the item has another type");
   Value rows = to;
   rows.list = nullptr;

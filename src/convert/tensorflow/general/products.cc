@@ -117,7 +117,9 @@ Values conv_2d_backprop_input(const TfNode& node) {
   expect_channels_last(node);
   const Integers& wanted = node.symbolic(0);
   const size_t first = wanted.values.size() == 4 ? 1 : 0;  // or height and width alone
-  if (wanted.values.size() != first + 2 && wanted.values.size() != 4) node.fail("the shape of the output is no list");
+  if (wanted.values.size() != first + 2 && wanted.values.size() != 4)
+    node.fail("expected an output shape of " + std::to_string(first + 2) + " or 4 sizes, got " +
+              std::to_string(wanted.values.size()));
   const std::string padding = node.text("padding");
   TransposedConvolution c = {{wanted.at(first), wanted.at(first + 1)},
                              spatial(node, "strides", 2),

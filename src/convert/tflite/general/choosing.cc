@@ -44,7 +44,7 @@ Values sparse_to_dense(const TfliteNode& node) {
   for (size_t d = 0; d < shape.size(); ++d) node.fix(node.dimension(0, d).symbol);
   const auto count = static_cast<int64_t>(shape.empty() ? 1 : shape[0]);
   const int64_t rank = shape.size() < 2 ? 1 : static_cast<int64_t>(shape[1]);
-  if (shape.size() > 2) node.fail("the places are no matrix");
+  if (shape.size() > 2) node.fail("expected indices of rank 2 at most, got rank " + std::to_string(shape.size()));
   const Value each = make(node, "expand", {values, integer_list({count})});  // there may be one value for all
   return {node.typed(make(node, "scatter_nd", {all, reshaped(node, indices, {count, rank}), each}))};
 }

@@ -169,7 +169,7 @@ Values matrix_set_diag(const TfliteNode& node) {
   const Value x = node.any(0);
   const Shape shape = shape_at_import(node, x);
   const size_t rank = shape.size();
-  if (rank < 2) node.fail("the input is no matrix");
+  if (rank < 2) node.fail("expected an input of rank 2 or more, got rank " + std::to_string(rank));
   node.fix(node.dimension(0, rank - 2).symbol);
   node.fix(node.dimension(0, rank - 1).symbol);
   const size_t rows = shape[rank - 2], columns = shape[rank - 1];

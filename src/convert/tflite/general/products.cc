@@ -17,7 +17,7 @@ Values fully_connected(const TfliteNode& node) {
   if (o.weights_format() != 0) throw Unsupported{"shuffled weights"};
   Value x = node.any(0);
   const Shape weights = shape_at_import(node, node.any(1));
-  if (weights.size() != 2) node.fail("the weights are no matrix");
+  if (weights.size() != 2) node.fail("expected 2-D weights, got rank " + std::to_string(weights.size()));
   if (!o.keep_num_dims()) x = reshaped(node, x, {-1, static_cast<int64_t>(weights[1])});
   Value y = make(node, "matmul", {x, transposed_if(node, true, node.any(1))});
   if (node.has(2)) y = make(node, "any_add", {y, node.any(2)});

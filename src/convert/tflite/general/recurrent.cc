@@ -37,7 +37,7 @@ struct Layer {
 
 Layer layer_of(const TfliteNode& node, bool time_major, bool reverse, size_t weights) {
   const Shape shape = shape_at_import(node, node.any(weights));
-  if (shape.size() != 2 || shape[0] == 0 || shape[1] == 0) node.fail("the weights are no matrix");
+  if (shape.size() != 2 || shape[0] == 0 || shape[1] == 0) node.fail("expected 2-D weights that are not empty");
   return {time_major, reverse, shape[0], shape[1]};
 }
 
