@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <limits>
 #include <span>
 
@@ -277,6 +278,17 @@ bool overlap(const void* a_data, const qn_tensor& a, const void* b_data, const q
   return overlap(Part(reinterpret_cast<intptr_t>(a_data), a_memory, 0),
                  Part(reinterpret_cast<intptr_t>(b_data), b_memory, 0));
 }
+
+#ifndef QN_NO_MESSAGES
+ShapeText::ShapeText(const qn_tensor& tensor) {
+  text[0] = '\0';
+  size_t used = 0;
+  for (uint32_t i = 0; i < tensor.rank; ++i) {
+    used +=
+        static_cast<size_t>(std::snprintf(text + used, sizeof text - used, i == 0 ? "%zu" : "x%zu", tensor.shape[i]));
+  }
+}
+#endif
 
 }  // namespace quern
 

@@ -46,4 +46,15 @@ bool same_shape(const qn_tensor& a, const qn_tensor& b);
 // do not count: two slices of a larger tensor may be interleaved without overlap.
 bool overlap(const void* a_data, const qn_tensor& a, const void* b_data, const qn_tensor& b);
 
+// A tensor's shape as messages show it: "1x224x224x3".
+struct ShapeText {
+#ifdef QN_NO_MESSAGES  // there are no messages that could show it
+  explicit ShapeText(const qn_tensor&) {}
+  const char* text = "";
+#else
+  explicit ShapeText(const qn_tensor& tensor);
+  char text[QN_MAX_RANK * 21 + 1];
+#endif
+};
+
 }  // namespace quern

@@ -430,7 +430,7 @@ TEST_F(Caffe, ShapesFollowTheInput) {
   }
   const std::string halves = one_layer({small.dims}, "Slice", "slice_param { axis: 2 } top: \"z\"");
   EXPECT_EQ(error_of([&] { test::run(import(halves), {large}); }),
-            "input 'a': dimension 2 stays 4: node 'l' of the source was converted for this size alone");
+            "input 'a': expected size 4 in dimension 2, for which node 'l' of the source was converted, got 7");
 }
 
 TEST_F(Caffe, PriorsFollowTheImage) {

@@ -252,7 +252,7 @@ TEST_F(KerasRecurrent, TimeDistributedBehindFunctions) {
   const Graph graph = keras::import_contents(keras_contents(net, {}), {});
   const Array want = map(reshape(x, {2, 3, 20}), [](float v) { return std::log1p(std::exp(v)); });
   expect_near(run(graph, {x}).at(0), want);
-  expect_in(error_of([&] { run(graph, {random({2, 6, 4, 5}, 1)}); }), "dimension 1 stays 3");
+  expect_in(error_of([&] { run(graph, {random({2, 6, 4, 5}, 1)}); }), "expected size 3 in dimension 1");
 }
 
 // Weights of a layer with parts, in a model within the model, beside a layer of the same kind.

@@ -133,8 +133,22 @@ TEST(Session, FixedDimensionsStay) {
   const size_t other[] = {2, 4, 6}, same[] = {3, 5, 9};
   EXPECT_EQ(qn_session_resize(session.get(), 0, 3, other), QN_INVALID_ARGUMENT);
   EXPECT_STREQ(qn_last_message(),
-               "input 'x': dimension 1 stays 5: node 'split' of the source was converted for this size alone");
+               "input 'x': expected size 5 in dimension 1, for which node 'split' of the source was converted, got 4");
   EXPECT_EQ(qn_session_resize(session.get(), 0, 3, same), QN_OK) << qn_last_message();
+}
+
+// A node behind the input finds the fault, but the input has the wrong shape.
+TEST(Session, ShapesThatDoNotSuitTheModelAreNamed) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 4, 4, 2}), y = b.input("y", {1, 4, 4, 2});
+  b.output(b.node(OpKind::add, {x, y}), "sum");
+  const ModelHandle model = model_of(b.done());
+  const SessionHandle session = session_of(model);
+  const size_t other[] = {1, 4, 5, 2};
+  EXPECT_EQ(qn_session_resize(session.get(), 1, 4, other), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(std::string(qn_last_message()).rfind("input 'y' of 1x4x5x2: node 'add0'", 0), 0u) << qn_last_message();
+  EXPECT_EQ(qn_session_resize(session.get(), 1, 3, other), QN_INVALID_ARGUMENT);
+  EXPECT_STREQ(qn_last_message(), "input 'y': expected rank 4, got 3");
 }
 
 TEST(Session, ResizeAll) {

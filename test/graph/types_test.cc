@@ -137,7 +137,7 @@ TEST(Types, ResizingKeepsTheQuantization) {
   expect_ok(qn_session_resize_all(session.get(), tensors));
   tensors[0].quantization.scale = 0.5f;
   EXPECT_EQ(qn_session_resize_all(session.get(), tensors), QN_INVALID_ARGUMENT);
-  EXPECT_STREQ(qn_last_message(), "qn_session_resize: input 0 is quantized otherwise than the model's");
+  EXPECT_STREQ(qn_last_message(), "input 'x': expected the model's scale and zero point");
   tensors[0].quantization = {};  // does not say
   expect_ok(qn_session_resize_all(session.get(), tensors));
 }

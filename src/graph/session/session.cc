@@ -178,47 +178,63 @@ qn_status create(qn_model* model, const qn_session_options* user_options, qn_ses
 }
 
 // Checks that an input, which keeps its rank, keeps its fixed dimensions.
-qn_status check_fixed(const Port& port, const Tensor& now, const qn_tensor& wanted) {
+qn_status check_fixed(const Port& port, const Tensor& now, const qn_tensor& wanted, const char* who) {
   for (size_t d = 0; d < now.shape.size(); ++d) {
     if ((port.fixed >> d & 1) == 0 || wanted.shape[d] == now.shape[d]) continue;
 #ifdef QN_NO_MESSAGES
-    return QN_INVALID_ARGUMENT;
+    return fail(QN_INVALID_ARGUMENT, "");
 #else
-    return fail(
-        QN_INVALID_ARGUMENT,
-        "input '%.100s': dimension %zu stays %zu: node '%.100s' of the source was converted for this size alone",
-        now.name.c_str(), d, now.shape[d], port.fixed_by.c_str());
+    return fail(QN_INVALID_ARGUMENT,
+                "%s: expected size %zu in dimension %zu, for which node '%.100s' of the source was converted, got %zu",
+                who, now.shape[d], d, port.fixed_by.c_str(), wanted.shape[d]);
 #endif
   }
   return QN_OK;
+}
+
+// Says that the shapes of inputs do not suit the model, though the model is good. Names the first that has changed.
+qn_status fail_shapes([[maybe_unused]] const Graph& before, [[maybe_unused]] const qn_tensor* tensors) {
+#ifndef QN_NO_MESSAGES
+  for (size_t i = 0; i < before.inputs.size(); ++i) {
+    const Tensor& was = tensor_of(before, before.inputs[i].tensor);
+    if (was.shape.size() == tensors[i].rank && std::equal(was.shape.begin(), was.shape.end(), tensors[i].shape))
+      continue;
+    return fail_within(QN_INVALID_ARGUMENT, "input '%.100s' of %s", was.name.c_str(), ShapeText(tensors[i]).text);
+  }
+#endif
+  return QN_INVALID_ARGUMENT;
 }
 
 // One entry of `tensors` per input.
 qn_status resize(qn_session& session, const qn_tensor* tensors) {
   Graph graph = session.graph();
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
-    char who[64];
+    Tensor& tensor = graph.tensors[static_cast<size_t>(graph.inputs[i].tensor)];
+    char who[128];
     who[0] = '\0';
-    if (!trimmed) std::snprintf(who, sizeof who, "qn_session_resize: input %zu", i);  // trimmed: no messages
+    if (!trimmed) std::snprintf(who, sizeof who, "input '%.100s'", tensor.name.c_str());  // trimmed: no messages
     QN_TRY(check_any_tensor(tensors[i], who));
-    if (tensors[i].type != graph.inputs[i].type) return fail(QN_INVALID_ARGUMENT, "%s has another type", who);
+    const qn_type type = graph.inputs[i].type;
+    if (tensors[i].type != type) {
+      return fail(QN_INVALID_ARGUMENT, "%s: expected type %s, got %s", who, qn_type_string(type),
+                  qn_type_string(tensors[i].type));
+    }
     if (is_quantized(tensors[i]) && !same_quantization(tensors[i], describe(graph, graph.inputs[i]))) {
-      return fail(QN_INVALID_ARGUMENT, "%s is quantized otherwise than the model's", who);
+      return fail(QN_INVALID_ARGUMENT, "%s: expected the model's scale and zero point", who);
     }
     if (tensors[i].layout != QN_LAYOUT_NHWC) return fail(QN_UNSUPPORTED, "%s: only QN_LAYOUT_NHWC is supported", who);
     const bool dense = element_count(tensors[i]) == 0 || is_dense(tensors[i]);
-    if (!dense) return fail(QN_INVALID_ARGUMENT, "%s is not dense", who);
-    Tensor& tensor = graph.tensors[static_cast<size_t>(graph.inputs[i].tensor)];
+    if (!dense) return fail(QN_INVALID_ARGUMENT, "%s: expected a dense tensor", who);
     if (tensors[i].rank != tensor.shape.size() && !graph.inputs[i].unsized) {
-      return fail(QN_INVALID_ARGUMENT, "%s has rank %u instead of %zu", who, tensors[i].rank, tensor.shape.size());
+      return fail(QN_INVALID_ARGUMENT, "%s: expected rank %zu, got %u", who, tensor.shape.size(), tensors[i].rank);
     }
-    QN_TRY(check_fixed(graph.inputs[i], tensor, tensors[i]));
+    QN_TRY(check_fixed(graph.inputs[i], tensor, tensors[i], who));
     tensor.shape.assign(tensors[i].shape, tensors[i].shape + tensors[i].rank);
     size_t bytes;
     if (!tensor_size(tensor.type, tensor.shape, &bytes)) return fail(QN_INVALID_ARGUMENT, "%s is too large", who);
   }
   const qn_status status = plan(session, std::move(graph), session.user_limit != 0 ? session.user_limit : SIZE_MAX);
-  return status == QN_BAD_MODEL ? QN_INVALID_ARGUMENT : status;  // the model is good; these shapes do not suit it
+  return status == QN_BAD_MODEL ? fail_shapes(session.graph(), tensors) : status;
 }
 
 // Finds output `index` as the user sees it. The session has run.

@@ -382,17 +382,6 @@ qn_status no_kernel(const char* who, const char* kernel) {
   return fail(QN_UNSUPPORTED, "%s: kernel %s is unknown, needs another CPU or does not fit", who, kernel);
 }
 
-#ifndef QN_NO_MESSAGES
-ShapeText::ShapeText(const qn_tensor& tensor) {
-  text[0] = '\0';
-  size_t used = 0;
-  for (uint32_t i = 0; i < tensor.rank; ++i) {
-    used +=
-        static_cast<size_t>(std::snprintf(text + used, sizeof text - used, i == 0 ? "%zu" : "x%zu", tensor.shape[i]));
-  }
-}
-#endif
-
 qn_status check_rank(const char* who, const qn_tensor& tensor, uint32_t rank) {
   if (tensor.rank == rank) return QN_OK;
   return fail(QN_INVALID_ARGUMENT, "%s: the input has rank %u, not %u", who, tensor.rank, rank);

@@ -254,17 +254,6 @@ Split split(size_t count, size_t tasks, size_t grain);
 // Fails because no row of a table fits, or because the row that options.kernel asks for does not.
 qn_status no_kernel(const char* who, const char* kernel);
 
-// A tensor's shape as messages show it: "1x224x224x3".
-struct ShapeText {
-#ifdef QN_NO_MESSAGES  // there are no messages that could show it
-  explicit ShapeText(const qn_tensor&) {}
-  const char* text = "";
-#else
-  explicit ShapeText(const qn_tensor& tensor);
-  char text[QN_MAX_RANK * 21 + 1];
-#endif
-};
-
 // Fails unless the tensor has `rank` dimensions.
 qn_status check_rank(const char* who, const qn_tensor& tensor, uint32_t rank);
 // Resolves an axis that may count from the end.
