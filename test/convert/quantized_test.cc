@@ -446,7 +446,7 @@ TEST(QuantizedOnnxBits, MatMulNBits) {
         for (auto* list : {&bytes, &zeros}) {
           for (int32_t& b : *list) b = static_cast<int32_t>(random() % 256);
         }
-        Array scales = test::random({n * blocks}, 2), x = test::random({5, k}, 3), w{{k, n}, {}};
+        Array scales = test::random({n * blocks}, 2), x = test::random({5, k}, 3), w{{k, n}, {}}, of_zeros{{k, n}, {}};
         for (float& s : scales.data) s += s < 0 ? -0.01f : 0.01f;  // those of blocks may be negative
         if (block == 64) scales = test::map(scales, [](float s) { return std::abs(s); });
         for (size_t i = 0; i < k; ++i) {
@@ -454,14 +454,26 @@ TEST(QuantizedOnnxBits, MatMulNBits) {
             const size_t b = i / block;
             const int32_t element = bytes[(o * blocks * block + i) / 2] >> i % 2 * 4 & 15;
             const int32_t zero = has_zeros ? zeros[o * zero_bytes + b / 2] >> b % 2 * 4 & 15 : 8;
-            w.data.push_back(static_cast<float>(element - zero) * scales.data[o * blocks + b]);
+            // Without the zero points, which then remain, weights in blocks fit 4 bits.
+            const int32_t remains = accuracy == 4 && block == 32 ? 8 - zero : 0;
+            w.data.push_back(static_cast<float>(element - zero - remains) * scales.data[o * blocks + b]);
+            of_zeros.data.push_back(static_cast<float>(remains) * scales.data[o * blocks + b]);
           }
         }
         OnnxModel model(13);
         model.input("x", {5, k}).steps("w", Proto::UINT8, {n, blocks, block / 2}, bytes).floats("scales", scales);
         std::vector<std::string> inputs = {"x", "w", "scales"};
         if (has_zeros) {
-          model.steps("zeros", Proto::UINT8, {n * zero_bytes}, zeros);
+          if (accuracy == 4 && block == 32) {  // of floats
+            std::vector<float> real;
+            for (size_t i = 0; i < n * blocks; ++i) {
+              real.push_back(
+                  static_cast<float>(zeros[i / blocks * zero_bytes + i % blocks / 2] >> i % blocks % 2 * 4 & 15));
+            }
+            model.floats("zeros", {{n * blocks}, real});
+          } else {
+            model.steps("zeros", Proto::UINT8, {n * zero_bytes}, zeros);
+          }
           inputs.push_back("zeros");
         }
         model.node(
@@ -469,9 +481,11 @@ TEST(QuantizedOnnxBits, MatMulNBits) {
             "K=40 N=6 bits=4 block_size=" + std::to_string(block) + " accuracy_level=" + std::to_string(accuracy));
         model.output("out");
         Graph graph = import_onnx(folder.write("net.onnx", model.bytes()), {{}});
-        const bool of_bytes = accuracy == 4 && (blocks == 1 || (block == 32 && !has_zeros));
+        const bool of_bytes = accuracy == 4 && block >= 32;
         EXPECT_EQ(graph.nodes[0].attributes.quantize_input, of_bytes);
-        const Array want = test::matmul(of_bytes ? quantized_rows(x) : x, w);
+        EXPECT_EQ(graph.nodes.size() > 1, of_bytes && has_zeros && block == 32);
+        const Array product = test::matmul(of_bytes ? quantized_rows(x) : x, w);
+        const Array want = test::combine(product, test::matmul(x, of_zeros), test::plus);
         test::expect_near(test::run(graph, {x}).at(0), want);
       }
     }

@@ -3,7 +3,9 @@
 // that both forms of a model give the same graph; passes of the optimizer then make it compute with bytes.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
+#include "base/math.h"
 #include "convert/common/kinds.h"
 #include "convert/common/quantized.h"
 #include "convert/onnx/node.h"
@@ -237,67 +239,147 @@ std::vector<int32_t> unpacked(const OnnxNode& node, size_t input, size_t rows, s
   return list;
 }
 
-// A * B' with weights B [N, K] of few bits, of which each block of a row has a scale and a zero point. Where the node
-// allows activations of 8 bits, a layer of bytes quantizes them, if it takes such blocks: a row is one block, or blocks
-// have a multiple of 32 weights, of 4 bits without their zero points. Else the weights become f32.
-Values mat_mul_n_bits(const OnnxNode& node) {
+// Weights B [N, K] of few bits, of which each block of a row has a scale and a zero point: (element - zero) * scale.
+struct BlockWeights {
+  size_t rows, depth, each, blocks;  // N, K, the size of a block, blocks in a row
+  int32_t middle;                    // what symmetric weights have as their zero point
+  std::vector<int32_t> elements;     // rows of whole blocks
+  std::vector<float> scales, zeros;  // of each row's blocks
+
+  int32_t element(size_t row, size_t i) const { return elements[row * blocks * each + i]; }
+  size_t block(size_t row, size_t i) const { return row * blocks + i / each; }
+};
+
+BlockWeights block_weights(const OnnxNode& node) {
   const int64_t bits = node.integer("bits", 4), k = node.integer("K", 0), n = node.integer("N", 0);
-  const int64_t block = node.integer("block_size", 0), accuracy = node.integer("accuracy_level", 0);
+  const int64_t block = node.integer("block_size", 0);
   if (bits != 2 && bits != 4 && bits != 8) throw Unsupported{"elements of " + std::to_string(bits) + " bits"};
   if (k < 1 || n < 1 || block < 1 || k > INT32_MAX || n > INT32_MAX || block > INT32_MAX) {
     node.fail("K, N or block_size is out of range");
   }
   if (node.has(4)) throw Unsupported{"g_idx"};
   if (node.integer("weight_prepacked", 0) != 0) throw Unsupported{"weight_prepacked"};
-  const auto rows = static_cast<size_t>(n), depth = static_cast<size_t>(k), each = static_cast<size_t>(block);
-  const size_t blocks = (depth + each - 1) / each;
-  const std::vector<int32_t> elements = unpacked(node, 1, rows, blocks * each, static_cast<size_t>(bits));
-  const std::vector<float> scales = node.floats(2);
-  if (scales.size() != rows * blocks) node.fail("there is not one scale for each block");
-  std::vector<int32_t> zeros(rows * blocks, 1 << (bits - 1));
-  if (node.has(3)) {
-    if (node.value(3).type != ElementType::u8) throw Unsupported{"zero points that are not uint8"};
-    zeros = unpacked(node, 3, rows, blocks, static_cast<size_t>(bits));
+  BlockWeights w = {};
+  w.rows = static_cast<size_t>(n);
+  w.depth = static_cast<size_t>(k);
+  w.each = static_cast<size_t>(block);
+  w.blocks = divide_up(w.depth, w.each);
+  w.middle = 1 << (bits - 1);
+  w.elements = unpacked(node, 1, w.rows, w.blocks * w.each, static_cast<size_t>(bits));
+  w.scales = node.floats(2);
+  if (w.scales.size() != w.rows * w.blocks) node.fail("there is not one scale for each block");
+  w.zeros.assign(w.scales.size(), static_cast<float>(w.middle));
+  if (!node.has(3)) return w;
+  if (node.value(3).type == ElementType::u8) {
+    const std::vector<int32_t> zeros = unpacked(node, 3, w.rows, w.blocks, static_cast<size_t>(bits));
+    w.zeros.assign(zeros.begin(), zeros.end());
+  } else {
+    w.zeros = node.floats(3);
   }
+  if (w.zeros.size() != w.scales.size()) node.fail("there is not one zero point for each block");
+  return w;
+}
+
+// Weights as a layer that quantizes its input takes them, and what then remains for each block: x times remainder.
+struct QuantizedBlocks {
+  std::vector<int8_t> steps;
+  std::vector<float> remainders;  // {} if nothing remains
+  bool by_row;                    // whether scales are those of rows
+};
+
+// Finds such weights. A row must be one block with a positive scale, or blocks have a multiple of 32 weights that fit 4
+// bits. Zero points are taken off where the weights still fit; else what they differ from the middle remains.
+std::optional<QuantizedBlocks> quantized_blocks(const BlockWeights& w) {
+  QuantizedBlocks q = {{}, {}, w.blocks == 1};
+  for (size_t i = 0; i < w.scales.size(); ++i) {
+    if (!std::isfinite(w.scales[i]) || !std::isfinite(w.zeros[i]) || (q.by_row && !(w.scales[i] > 0))) q.by_row = false;
+    if (!std::isfinite(w.scales[i] * (static_cast<float>(w.middle) - w.zeros[i]))) return std::nullopt;
+  }
+  const int32_t least = q.by_row ? INT8_MIN : -8, most = q.by_row ? INT8_MAX : 7;
+  if (!q.by_row && w.each % scale_block != 0) return std::nullopt;
+  const auto fill = [&](const auto& zero_of) {
+    q.steps.clear();
+    for (size_t o = 0; o < w.rows; ++o) {
+      for (size_t i = 0; i < w.depth; ++i) {
+        const float step = static_cast<float>(w.element(o, i)) - zero_of(w.block(o, i));
+        if (!(step >= static_cast<float>(least) && step <= static_cast<float>(most)) || step != std::floor(step))
+          return false;
+        q.steps.push_back(static_cast<int8_t>(step));
+      }
+    }
+    return true;
+  };
+  if (fill([&](size_t block) { return w.zeros[block]; })) return q;
+  if (!fill([&](size_t) { return static_cast<float>(w.middle); })) return std::nullopt;
+  for (size_t i = 0; i < w.scales.size(); ++i) {
+    q.remainders.push_back(w.scales[i] * (static_cast<float>(w.middle) - w.zeros[i]));
+  }
+  return q;
+}
+
+// The sums of the blocks of each row of x [..., K].
+View sums_of_blocks(const OnnxNode& node, const View& x, const BlockWeights& w) {
+  Builder& builder = node.builder;
+  View whole = x;
+  if (const size_t more = w.blocks * w.each - w.depth; more != 0) {
+    std::vector<int64_t> before(x.rank(), 0), after(x.rank(), 0);
+    after.back() = static_cast<int64_t>(more);
+    whole = builder.pad(node.name + "/padded", x, before, after, 0);
+  }
+  std::vector<int64_t> shape(x.rank() - 1, 0);
+  shape.push_back(static_cast<int64_t>(w.blocks));
+  shape.push_back(static_cast<int64_t>(w.each));
+  const View blocks = builder.reshape(node.name + "/blocks", whole, shape);
+  return make(node, "reduce_sum", {Value(blocks)}, Parameters().integers("axes", {-1}).integer("keep_dimensions", 0))
+      .view;
+}
+
+// x times weights, of which a layer quantizes x.
+View quantizing_product(const OnnxNode& node, const View& x, const BlockWeights& w, const QuantizedBlocks& blocks,
+                        const View& bias) {
+  Builder& builder = node.builder;
+  Quantization q;
+  q.scales.assign(w.scales.begin(), w.scales.end());
+  if (w.rows > 1 || !blocks.by_row) q.axis = 0;
+  if (!blocks.by_row) q.block = w.each;
+  const View weights = builder.constant({w.rows, w.depth}, QN_S8, blocks.steps.data(), std::move(q));
+  const bool complete = blocks.remainders.empty();
+  const View y =
+      builder.fully_connected(complete ? node.name : node.name + "/quantized", x, weights, bias, quantizing_input());
+  if (complete) return y;
+  const View remainders = builder.constant({w.rows, w.blocks}, blocks.remainders.data());
+  const View rest = builder.fully_connected(node.name + "/zero_points", sums_of_blocks(node, x, w), remainders, {});
+  return builder.binary(OpKind::add, node.name, y, rest);
+}
+
+// Microsoft's A * B'. Where the node allows activations of 8 bits, a layer quantizes them. Else the weights become f32.
+Values mat_mul_n_bits(const OnnxNode& node) {
+  const BlockWeights w = block_weights(node);
+  const int64_t accuracy = node.integer("accuracy_level", 0);
   Builder& builder = node.builder;
   const bool sized = node.value(0).view && builder.is_sized(node.value(0).view);
   const View x = sized ? node.view(0) : node.operand(0);
-  if (sized && (x.rank() == 0 || builder.shape(x).back() != depth)) node.fail("the rows of A have not K elements");
+  if (sized && (x.rank() == 0 || builder.shape(x).back() != w.depth)) node.fail("the rows of A have not K elements");
   View bias;
   if (node.has(5)) {
     bias = node.constant(5);
-    if (builder.shape(bias) != Shape{rows}) node.fail("the bias has not N elements");
+    if (builder.shape(bias) != Shape{w.rows}) node.fail("the bias has not N elements");
+  }
+  if (accuracy == 4 && sized) {
+    if (const auto blocks = quantized_blocks(w)) return {quantizing_product(node, x, w, *blocks, bias)};
   }
   std::vector<float> real;
-  std::vector<int8_t> steps;
-  bool positive = true, finite = true, of_4_bits = true;
-  for (size_t o = 0; o < rows; ++o) {
-    for (size_t i = 0; i < depth; ++i) {
-      const size_t at = o * blocks + i / each;
-      const int32_t step = elements[o * blocks * each + i] - zeros[at];
-      real.push_back(static_cast<float>(step) * scales[at]);
-      steps.push_back(static_cast<int8_t>(std::clamp(step, INT8_MIN, INT8_MAX)));
-      positive = positive && scales[at] > 0;
-      finite = finite && std::isfinite(scales[at]) && step == steps.back();
-      of_4_bits = of_4_bits && step >= -8 && step <= 7;
+  for (size_t o = 0; o < w.rows; ++o) {
+    for (size_t i = 0; i < w.depth; ++i) {
+      const size_t at = w.block(o, i);
+      real.push_back((static_cast<float>(w.element(o, i)) - w.zeros[at]) * w.scales[at]);
     }
   }
-  if (!sized) {  // no layer takes it
-    const View weights = builder.permute(builder.constant({rows, depth}, real.data()), {1, 0});
-    const View y = builder.custom("matmul", node.name, {x, weights}, {}, {QN_F32})[0];
-    return {bias ? builder.custom("any_add", node.name + "/bias", {y, bias}, {}, {QN_F32})[0] : y};
-  }
-  const bool in_blocks = of_4_bits && each % scale_block == 0;  // whose scales may be negative
-  const bool by_row = blocks == 1 && positive;
-  if (accuracy != 4 || !finite || !(by_row || in_blocks)) {
-    return {builder.fully_connected(node.name, x, builder.constant({rows, depth}, real.data()), bias)};
-  }
-  Quantization q;
-  q.scales.assign(scales.begin(), scales.end());
-  if (rows > 1 || !by_row) q.axis = 0;
-  if (!by_row) q.block = each;
-  const View weights = builder.constant({rows, depth}, QN_S8, steps.data(), std::move(q));
-  return {builder.fully_connected(node.name, x, weights, bias, quantizing_input())};
+  const View weights = builder.constant({w.rows, w.depth}, real.data());
+  if (sized) return {builder.fully_connected(node.name, x, weights, bias)};
+  // No layer takes an input whose shape only a run knows.
+  const View y = builder.custom("matmul", node.name, {x, builder.permute(weights, {1, 0})}, {}, {QN_F32})[0];
+  return {bias ? builder.custom("any_add", node.name + "/bias", {y, bias}, {}, {QN_F32})[0] : y};
 }
 
 // ---- Microsoft's recurrent layers
