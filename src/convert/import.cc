@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "convert/common/file.h"
+#include "convert/common/messages.h"
 #include "convert/convert.h"
 #include "convert/states.h"
 #include "graph/file/format.h"
@@ -21,12 +22,40 @@ bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
+// Formats that we do not read, and what makes of them one that we do.
+constexpr const char* pytorch_recipe =
+    "a file of PyTorch holds Python objects: export the model with torch.onnx.export (README, From TensorFlow, Keras "
+    "and "
+    "PyTorch)";
+constexpr const char* keras_recipe =
+    "a .keras file is read by Keras alone: save the model as .h5, or freeze it to a .pb (README, From TensorFlow, "
+    "Keras and "
+    "PyTorch)";
+struct ForeignFormat {
+  const char* extension;
+  const char* recipe;
+};
+constexpr ForeignFormat foreign_formats[] = {
+    {".keras", keras_recipe}, {".pt", pytorch_recipe}, {".pth", pytorch_recipe}, {".safetensors", pytorch_recipe}};
+
+// Throws an Error with the recipe if the file, or folder, has such a format.
+void refuse_foreign(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    const bool is_saved_model = std::filesystem::exists(std::filesystem::path(path) / "saved_model.pb", error);
+    throw Error(path + ": " + (is_saved_model ? convert::saved_model_recipe : "expected a file, got a folder"));
+  }
+  for (const ForeignFormat& format : foreign_formats) {
+    if (ends_with(path, format.extension)) throw Error(path + ": " + format.recipe);
+  }
+}
+
 // Returns the first bytes of a file; none if it cannot be read.
 std::string beginning(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) throw Error(path + ": cannot open, or not a regular file");
   std::ifstream file(path, std::ios::binary);
-  std::string begin(256, '\0');
+  std::string begin(4096, '\0');
   file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
   begin.resize(static_cast<size_t>(file.gcount()));
   return begin;
@@ -45,7 +74,19 @@ Format format_of_pbtxt(const std::string& path) {
   return begin.find("node {") == std::string::npos ? Format::caffe_net : Format::tensorflow;
 }
 
-// Finds the format from the file's name. A text file with any other name is taken for a Caffe net.
+// Whether a text begins as one of protobuf's does: with comments, then a field's name and ':' or '{'.
+bool begins_with_a_field(const std::string& text) {
+  const std::string letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_", blanks = " \t\r\n";
+  size_t at = 0;
+  const auto skip = [&](const std::string& these) { at = std::min(text.find_first_not_of(these, at), text.size()); };
+  for (skip(blanks); at < text.size() && text[at] == '#'; skip(blanks)) at = std::min(text.find('\n', at), text.size());
+  if (at == text.size() || letters.find(text[at]) == std::string::npos) return false;
+  skip(letters + "0123456789");
+  skip(blanks);
+  return at < text.size() && (text[at] == ':' || text[at] == '{');
+}
+
+// Finds the format from the file's name. With any other name, a text that begins as protobuf's is taken for a Caffe net.
 Format format_of(const std::string& path) {
   if (ends_with(path, ".prototxt")) return Format::caffe_net;
   if (ends_with(path, ".pbtxt")) return format_of_pbtxt(path);
@@ -55,9 +96,10 @@ Format format_of(const std::string& path) {
   if (ends_with(path, ".tflite")) return Format::tflite;
   if (ends_with(path, ".h5") || ends_with(path, ".hdf5")) return Format::keras;
   if (ends_with(path, ".qn")) return Format::quern;
+  refuse_foreign(path);
   const std::string begin = beginning(path);
   const auto is_text = [](char c) { return c == '\t' || c == '\n' || c == '\r' || (c >= ' ' && c <= '~'); };
-  if (!begin.empty() && std::all_of(begin.begin(), begin.end(), is_text)) return Format::caffe_net;
+  if (std::all_of(begin.begin(), begin.end(), is_text) && begins_with_a_field(begin)) return Format::caffe_net;
   return Format::unknown;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "onnx_model.h"
 #include "tensorflow_fixture.h"
@@ -240,6 +241,28 @@ TEST_F(TensorFlow, FilesByContent) {
   const std::string path = folder_.write("saved_model.pb", saved.SerializeAsString());
   EXPECT_NE(error_of([&] { import_model({path}); }).find("a SavedModel keeps its weights in other files: freeze it"),
             std::string::npos);
+}
+
+TEST_F(TensorFlow, FilesOfOtherFormats) {
+  const auto error = [&](const std::string& name, const std::string& content) {
+    const std::string path = folder_.write(name, content);
+    const std::string message = error_of([&] { import_model({path}); });
+    EXPECT_EQ(message.rfind(path + ":", 0), 0u) << message;
+    return message.substr(std::min(path.size() + 2, message.size()));
+  };
+  EXPECT_EQ(error("net.pth", "a").find("a file of PyTorch"), 0u);
+  EXPECT_EQ(error("net.keras", "PK").find("a .keras file"), 0u);
+  for (const char* text : {"", "# Title\n\nSome words: and more\n", "{ \"layer\": 1 }", "1: 2", "name ", "#"}) {
+    EXPECT_EQ(error("README.md", text).find("not a .prototxt"), 0u) << text;
+  }
+  for (const char* text : {"# a net\n\n  #\nlayer {", "name : \"net\"", "layer{"}) {
+    EXPECT_EQ(error("net", text).find("not a .prototxt"), std::string::npos) << text;
+  }
+  const std::string folder = std::filesystem::path(folder_.path("saved_model.pb")).parent_path().string();
+  std::filesystem::remove(folder + "/saved_model.pb");
+  EXPECT_EQ(error_of([&] { import_model({folder}); }), folder + ": expected a file, got a folder");
+  folder_.write("saved_model.pb", "");
+  EXPECT_EQ(error_of([&] { import_model({folder}); }).find(folder + ": a SavedModel keeps its weights"), 0u);
 }
 
 }  // namespace

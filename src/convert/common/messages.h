@@ -36,6 +36,10 @@ class UnsupportedList {
   std::string parts_;
 };
 
+// What to do with a SavedModel, which is a folder or the graph in it.
+inline constexpr const char* saved_model_recipe =
+    "a SavedModel keeps its weights in other files: freeze it to a .pb (README, From TensorFlow, Keras and PyTorch)";
+
 // Turns a name of a file into one that our graphs may have: UTF-8 without control characters, of at most `limit` bytes.
 // Bytes that are not a valid character become '?'.
 constexpr size_t name_limit = 1024;

@@ -315,9 +315,7 @@ schema::GraphDef parse(const std::string& content) {
   if (parsed && graph.node_size() > 0) return graph;
   schema::SavedModel saved;
   if (saved.ParseFromString(content) && saved.saved_model_schema_version() > 0 && saved.meta_graphs_size() > 0) {
-    throw Error(
-        "a SavedModel keeps its weights in other files: freeze it (convert_variables_to_constants_v2) and convert the "
-        "graph that this gives");
+    throw Error(saved_model_recipe);
   }
   throw Error("not a TensorFlow graph, or damaged");
 }
