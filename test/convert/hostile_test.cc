@@ -258,7 +258,7 @@ TEST(Hostile, FilesAreToldApart) {
   EXPECT_NE(refusal({}).find("one file"), std::string::npos);
   EXPECT_NE(refusal({folder.path("absent")}).find("cannot open"), std::string::npos);
   EXPECT_NE(refusal({folder.write("noise", "\x01\x02\x03")}).find("not a .prototxt"), std::string::npos);
-  EXPECT_NE(refusal({folder.path("")}).find("cannot"), std::string::npos);
+  EXPECT_NE(refusal({folder.path("")}).find("got a folder"), std::string::npos);
   EXPECT_NE(refusal({folder.write("empty.onnx", "")}).find("not an ONNX model"), std::string::npos);
   EXPECT_NE(refusal({folder.write("empty.tflite", "")}).find("not a TensorFlow Lite model"), std::string::npos);
 }

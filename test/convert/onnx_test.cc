@@ -429,7 +429,7 @@ TEST_F(Onnx, WorkAtImportIsBounded) {
       .integers("c", {1});
   for (const char* name : {"a", "b", "c"}) range.node("Reshape", {name, "none"}, {std::string(name) + "s"});
   range.node("Range", {"as", "bs", "cs"}, {"r"}).node("Reshape", {"x", "r"}, {"y"});
-  EXPECT_NE(refusal(range).find("node 'r' (range): the size of output 0 overflows"), std::string::npos);
+  EXPECT_NE(refusal(range).find("node 'r' (Range): the size of output 0 overflows"), std::string::npos);
   OnnxModel outer(13);
   outer.input("x", {1}).output("y").floats("a", random({4000, 1}, 1)).floats("b", random({1, 4000}, 1));
   outer.node("Mul", {"a", "b"}, {"m"}).node("Add", {"m", "x"}, {"y"});

@@ -215,6 +215,12 @@ bool Builder::is_input(int tensor) const {
   return std::any_of(graph_.inputs.begin(), graph_.inputs.end(), [&](const Port& p) { return p.tensor == tensor; });
 }
 
+// Replaces what a message begins with, our name and kind of a node.
+std::string Builder::in_words_of_the_source(const Node& node, const std::string& message) const {
+  const std::string ours = "node '" + std::string(node.name.c_str()).substr(0, 100) + "' (" + kind_name(node) + ")";
+  return source_.empty() || message.rfind(ours, 0) != 0 ? message : source_ + message.substr(ours.size());
+}
+
 // Does so after each node, so that importers can ask for shapes and messages name the node that is wrong.
 void Builder::infer_last() {
   const Node& node = graph_.nodes.back();
@@ -247,8 +253,9 @@ void Builder::infer_last() {
     one.outputs.push_back({.tensor = output, .type = made.type});
   }
   one.nodes.push_back(std::move(copy));
-  expect_ok(check_graph(one));
-  expect_ok(infer_node(one, one.nodes[0]));
+  qn_status status = check_graph(one);
+  if (status == QN_OK) status = infer_node(one, one.nodes[0]);
+  if (status != QN_OK) throw Error(in_words_of_the_source(node, qn_last_message()));
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     Tensor& made = graph_.tensors[static_cast<size_t>(node.outputs[i])];
     made.shape = one.tensors[first + i].shape;

@@ -49,6 +49,8 @@ class Builder {
   // Says that inputs may have dimensions of 0. Importers that do not say so refuse them.
   void allow_empty() { takes_empty_ = true; }
   void set_name(const std::string& name) { graph_.name = plain_name(name).c_str(); }
+  // What messages about new nodes begin with, instead of our name and kind: "node 'x' (Conv)". Returns what it was before.
+  std::string name_source(std::string what) { return std::exchange(source_, std::move(what)); }
 
   // A file of a few bytes can ask for huge constants (repeated, reordered, computed) and for much work on them. So the
   // builder has a budget of bytes that it may make, copy or read: a fixed sum and a multiple of the files' bytes.
@@ -181,6 +183,7 @@ class Builder {
   int add(OpKind kind, const std::string& name, int input, qn_type type, Quantization quantization);
   // Checks the node that was added last, and infers types, shapes and symbols of its outputs.
   void infer_last();
+  std::string in_words_of_the_source(const Node& node, const std::string& message) const;
   bool is_input(int tensor) const;
   std::string port_name(const std::string& name);
   int in_order(const View& view, const Order& order);
@@ -207,6 +210,7 @@ class Builder {
   Symbols symbols_;
   std::map<std::pair<size_t, size_t>, std::string> fixed_;  // (input, dimension) -> the node that fixes it
   bool takes_empty_ = false;
+  std::string source_;  // name_source()
   std::shared_ptr<size_t> budget_ = std::make_shared<size_t>(size_t{64} << 20);
   std::map<std::pair<int, Order>, int> transposed_;  // (tensor, permutation) -> tensor
   std::map<int, Shape> expected_;                    // of tensors that only a run sizes

@@ -13,9 +13,17 @@ namespace quern::convert {
 // weights.
 class SourceNode {
  public:
-  // Error messages about the node begin with `what`, for example "node 'x' (Conv)".
+  // Error messages about the node begin with `what`, for example "node 'x' (Conv)". So do the builder's, as long as the
+  // object lives.
   SourceNode(Builder& to, const std::string& its_name, std::string what, std::vector<const Value*> inputs)
-      : builder(to), name(its_name), what_(std::move(what)), inputs_(std::move(inputs)) {}
+      : builder(to),
+        name(its_name),
+        what_(std::move(what)),
+        inputs_(std::move(inputs)),
+        outer_(to.name_source(what_)) {}
+  SourceNode(const SourceNode&) = delete;
+  SourceNode& operator=(const SourceNode&) = delete;
+  ~SourceNode() { builder.name_source(outer_); }
 
   Builder& builder;
   const std::string& name;
@@ -81,6 +89,7 @@ class SourceNode {
  private:
   const std::string what_;
   std::vector<const Value*> inputs_;
+  const std::string outer_;  // what the builder's messages began with before
 };
 
 }  // namespace quern::convert
