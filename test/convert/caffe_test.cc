@@ -109,6 +109,10 @@ TEST_F(Caffe, BatchNormUsesTheScaleFactor) {
   });
   expect_layer("BatchNorm", "batch_norm_param { eps: 0.001 use_global_stats: true }", {x}, {mean, variance, factor},
                want);
+  // All of a vector is one channel.
+  const Array vector = random({7}, 4), one = test::make({1}, {0.5f}), two = test::make({1}, {2});
+  expect_layer("BatchNorm", "batch_norm_param { eps: 0.001 }", {vector}, {one, two, factor},
+               test::map(vector, [](float v) { return (v - 0.125f) / std::sqrt(0.501f); }));
 }
 
 TEST_F(Caffe, ScaleAndBias) {

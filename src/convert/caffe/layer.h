@@ -31,7 +31,7 @@ struct Layer : SourceNode {
   size_t axis(int64_t axis, size_t rank) const { return SourceNode::axis(axis, rank, "blob"); }
   size_t channels() const {
     const Shape s = shape();
-    if (s.size() < 2) fail("the input has no channels");
+    if (s.size() < 2) fail("expected an input of rank 2 or more, got rank " + std::to_string(s.size()));
     return s[1];
   }
 

@@ -151,7 +151,8 @@ Values inner_product(const Layer& layer) {
 Values batch_norm(const Layer& layer) {
   const schema::BatchNormParameter& p = layer.param.batch_norm_param();
   if (p.has_use_global_stats() && !p.use_global_stats()) throw Unsupported{"use_global_stats: false"};
-  const size_t channels = layer.channels();
+  const bool is_vector = layer.shape().size() == 1;  // of one channel, as Caffe takes it
+  const size_t channels = is_vector ? 1 : layer.channels();
   layer.expect_blobs(3);
   const std::vector<float> mean = layer.blob(0, {channels}), variance = layer.blob(1, {channels});
   const double factor = layer.blob(2, {1})[0];
@@ -163,6 +164,7 @@ Values batch_norm(const Layer& layer) {
     scale[c] = static_cast<float>(s);
     bias[c] = static_cast<float>(-mean[c] * unit * s);
   }
+  if (is_vector) return {layer.builder.power(layer.name, layer.x(), scale[0], bias[0], 1)};
   return {layer.builder.scale(layer.name, layer.x(), scale, bias, 1)};
 }
 
