@@ -3,8 +3,10 @@
 #include <quern/extra.h>
 #include <sys/time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -133,20 +135,39 @@ void require(qn_status status) {
   if (status != QN_OK) throw Error(qn_last_message());
 }
 
-void use_model(qn_model* model, const qn_session_options* options) {
+// What an importer accepts, a session must take: another refusal than for lack of memory is a fault of the importer, and
+// ends the process.
+void expect_taken(qn_status status) {
+  if (status != QN_OK && status != QN_OUT_OF_MEMORY) {
+    std::fprintf(stderr, "imported, but refused then: %s\n", qn_last_message());
+    std::abort();
+  }
+  require(status);
+}
+
+// Whether all tensors fit the memory of a session. Kernels do not address images of gigabytes.
+bool has_usual_sizes(const Graph& graph) {
+  return std::all_of(graph.tensors.begin(), graph.tensors.end(), [](const Tensor& tensor) {
+    size_t bytes;
+    return tensor_size(tensor.type, tensor.shape, &bytes) && bytes <= session_memory;
+  });
+}
+
+void use_model(qn_model* model, const qn_session_options* options, void (*check)(qn_status)) {
   const AllocatorBudget budget(session_memory);
   qn_session* session = nullptr;
-  require(qn_session_create(model, options, &session));
+  check(qn_session_create(model, options, &session));
   const std::unique_ptr<qn_session, Release> owner(session);
   if (qn_session_memory(session) <= largest_run) run_on_zeros(session, model);
 }
 
 void use_graph(Graph graph) {
-  require(optimize(graph));
+  void (*const check)(qn_status) = has_usual_sizes(graph) ? expect_taken : require;
+  require(optimize(graph));  // convert refuses what it refuses
   qn_model* model = nullptr;
-  require(make_model(std::move(graph), nullptr, &model));
+  check(make_model(std::move(graph), nullptr, &model));
   const ModelOwner owner(model);
-  use_model(model);
+  use_model(model, nullptr, check);
 }
 
 }  // namespace quern

@@ -35,9 +35,10 @@ struct Release {
 using ModelOwner = std::unique_ptr<qn_model, Release>;
 using TuningOwner = std::unique_ptr<qn_tuning, Release>;
 
-// Plans a model and runs it on zeros, for a second at most: a valid file may ask for more.
-void use_model(qn_model* model, const qn_session_options* options = nullptr);
-// The same after the optimizer's passes.
+// Plans a model and runs it on zeros, for a second at most: a valid file may ask for more. `check` gets the status of
+// planning.
+void use_model(qn_model* model, const qn_session_options* options = nullptr, void (*check)(qn_status) = require);
+// The same with what an importer made, after the optimizer's passes. Only memory may lack.
 void use_graph(Graph graph);
 
 }  // namespace quern

@@ -350,6 +350,29 @@ TEST(QuantizedGraph, ChainsAreFused) {
   EXPECT_EQ(fused, 1u);
 }
 
+// A step of the input is beyond all steps of the output, as floats count: the layer between computes real numbers.
+TEST(QuantizedGraph, ScalesTooFarApartAreNotFused) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 4, 4, 2});
+  b.graph.tensors[static_cast<size_t>(x)].type = b.graph.inputs[0].type = QN_S8;
+  b.graph.tensors[static_cast<size_t>(x)].quantization.scales = {1e30f};
+  Attributes pool;
+  pool.kernel = {2, 2};
+  const int real = b.node(OpKind::dequantize, {x}), y = b.node(OpKind::average_pool, {real}, pool);
+  const int bytes = b.node(OpKind::quantize, {y});
+  b.graph.tensors[static_cast<size_t>(bytes)].type = QN_S8;
+  b.graph.tensors[static_cast<size_t>(bytes)].quantization.scales = {1e-38f};
+  b.output(bytes, "y", QN_S8);
+  Graph graph = b.done();
+  ASSERT_EQ(optimize(graph), QN_OK) << qn_last_message();
+  qn_model* model = nullptr;
+  expect_ok(make_model(graph, nullptr, &model));
+  qn_session* session = nullptr;
+  EXPECT_EQ(qn_session_create(model, nullptr, &session), QN_OK) << qn_last_message();
+  qn_session_release(session);
+  qn_model_release(model);
+}
+
 TEST(QuantizedGraph, FaultsHaveClearMessages) {
   const auto tensor = [](Graph& g, size_t node, size_t input) -> Tensor& {
     return g.tensors[static_cast<size_t>(g.nodes[node].inputs[input])];

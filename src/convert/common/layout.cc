@@ -19,7 +19,8 @@ Builder::Builder(const char* source) {
 // ---- inputs and constants ---------------------------------------------------------------------
 
 // Makes a plain name that no other input or output has.
-std::string Builder::port_name(const std::string& name) {
+std::string Builder::port_name(const std::string& of_source) {
+  const std::string name = of_source.empty() ? "unnamed" : of_source;
   std::string plain = plain_name(name);
   while (!port_names_.insert(plain).second) {
     const std::string number = std::string("_").append(std::to_string(++renamed_ports_));

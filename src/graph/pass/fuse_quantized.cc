@@ -78,6 +78,19 @@ Vector<int> inputs_as_bytes(Rewriter& r, const Node& node, const Tensor& output)
   return inputs;
 }
 
+// Whether the factors between steps of the inputs and of the output, by which kernels multiply, are finite.
+bool has_finite_factors(Rewriter& r, const Node& node, const Vector<int>& inputs, const Tensor& output) {
+  const auto largest = [&](int tensor) {
+    float most = 0;
+    for (const float scale : r.tensor(tensor).quantization.scales) most = std::max(most, scale);
+    return most;
+  };
+  const auto fits = [&](float scale) { return std::isfinite(scale / output.quantization.scales[0]); };
+  if (kind_of(node.kind).types == TypeRule::sums) return fits(largest(inputs[0]) * largest(inputs[1]));
+  return std::all_of(inputs.begin(), inputs.end(),
+                     [&](int input) { return input == no_tensor || fits(largest(input)); });
+}
+
 // Makes the node that computes the input of `quantize` compute bytes instead. Returns false if it cannot.
 bool fuse(Rewriter& r, Node& quantize) {
   const int real = quantize.inputs[0];
@@ -94,7 +107,7 @@ bool fuse(Rewriter& r, Node& quantize) {
     node = before;
   }
   Vector<int> inputs = inputs_as_bytes(r, *node, output);
-  if (inputs.empty()) return false;
+  if (inputs.empty() || !has_finite_factors(r, *node, inputs, output)) return false;
   Attributes& a = node->attributes;
   if (clamp != nullptr) {
     const Attributes& c = clamp->attributes;
