@@ -9,6 +9,7 @@
 #include "convert/common/file.h"
 #include "convert/common/messages.h"
 #include "convert/convert.h"
+#include "convert/sizes.h"
 #include "convert/states.h"
 #include "graph/file/format.h"
 #include "graph/pass/passes.h"
@@ -168,7 +169,10 @@ Graph import_model(const std::vector<std::string>& paths, const ImportOptions& o
   expect_ok(qn_extra_register());
   try {
     Graph graph = import_any(paths, options);
-    naming(paths[0], [&] { add_states(options.states, &graph); });
+    naming(paths[0], [&] {
+      set_sizes(options.sizes, &graph);
+      add_states(options.states, &graph);
+    });
     return graph;
   } catch (const std::bad_alloc&) {
     throw Error(paths[0] + ": not enough memory");

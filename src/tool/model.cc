@@ -53,12 +53,14 @@ Graph load_graph(const ModelFiles& files, const ImportOptions& options, const Pa
   return graph;
 }
 
-ModelPtr load_model(const ModelFiles& files) {
+ModelPtr load_model(const ModelFiles& files, const std::vector<ImportOptions::Input>& sizes) {
   qn_model* model = nullptr;
-  if (files.is_quern()) {
+  if (files.is_quern() && sizes.empty()) {
     check(qn_model_load_file(files.model.c_str(), nullptr, &model));
   } else {
-    check(make_model(load_graph(files), nullptr, &model));
+    ImportOptions options;
+    options.sizes = sizes;
+    check(make_model(load_graph(files, options), nullptr, &model));
   }
   return ModelPtr(model);
 }
@@ -159,6 +161,7 @@ SessionPtr make_session(qn_model* model, const SessionSettings& settings) {
   options.profile = settings.profile;
   options.algorithm = settings.algorithm;
   options.parallel = settings.parallel;
+  if (settings.any_size) options.memory_limit = SIZE_MAX;
   if (settings.tuning != nullptr) settings.tuning->set(&options);
   qn_session* session = nullptr;
   check(qn_session_create(model, &options, &session));

@@ -42,8 +42,8 @@ void add_threads(CLI::App& app, size_t* threads);
 // Imports and optimises a model. A .qn file was optimised when it was made, and is optimised again only if `options`
 // change its outputs. Detections of known kinds of nodes are recognized. The observer, if there is one, sees what passes do.
 Graph load_graph(const ModelFiles& files, const ImportOptions& options = {}, const PassObserver* observer = nullptr);
-// Loads a model: maps a .qn file, or converts a model of another format in memory.
-ModelPtr load_model(const ModelFiles& files);
+// Loads a model: maps a .qn file, or converts a model of another format in memory. Its inputs get these sizes.
+ModelPtr load_model(const ModelFiles& files, const std::vector<ImportOptions::Input>& sizes = {});
 
 qn_port input_port(const qn_model* model, size_t index);
 qn_preprocessing input_preprocessing(const qn_model* model, size_t index);
@@ -93,6 +93,7 @@ struct SessionSettings {
   const TuningFile* tuning = nullptr;
   qn_algorithm algorithm = QN_ALGORITHM_AUTO;
   const qn_parallel* parallel = nullptr;  // NULL: the session has threads of its own
+  bool any_size = false;                  // the user has asked for the sizes of inputs: they may take any memory
 };
 SessionPtr make_session(qn_model* model, const SessionSettings& settings);
 

@@ -84,7 +84,7 @@ TEST_F(TensorFlow, Cuts) {
 TEST_F(TensorFlow, OpenSizes) {
   TfGraph graph;
   graph.placeholder("x", {-1, -1, 3}).node("Relu", "y", {"x"});
-  expect_refusal(graph, "input 'x' (dimension 1 has no fixed size: give one with --inputs)");
+  expect_refusal(graph, "input 'x' (dimension 1 has no fixed size: give one with --shape)");
   const Array x = random({1, 5, 3}, 1);
   expect_near(test::run(import(graph, {}, {{"x", {1, 5, 3}}}), {x}).at(0),
               test::map(x, [](float f) { return std::max(f, 0.0f); }));

@@ -75,6 +75,30 @@ TEST(Preprocess, KnowsWhichTensorsHoldImages) {
   EXPECT_FALSE(image_port(first, 3));
 }
 
+// Sizes of dynamic dimensions are examples, and say nothing about channels.
+TEST(Preprocess, DynamicDimensionsAreNoChannels) {
+  const size_t last[] = {1, 1, 24, 3}, first[] = {1, 3, 1, 1};
+  const auto nhwc = image_port(last, 4, 0b0111);
+  ASSERT_TRUE(nhwc);
+  EXPECT_FALSE(nhwc->channels_first);
+  EXPECT_EQ(nhwc->channels, 3u);
+  EXPECT_EQ(nhwc->height + nhwc->width, 0u);
+  const auto nchw = image_port(first, 4, 0b1100);
+  ASSERT_TRUE(nchw && nchw->channels_first);
+  EXPECT_EQ(nchw->height + nchw->width, 0u);
+  EXPECT_EQ(image_port(first, 4, 0b1000)->height, 1u);
+}
+
+TEST(Preprocess, ImagesKeepDynamicSizes) {
+  const qn_preprocessing how = {0, 1, 0, {0, 0, 0, 0}, {1, 1, 1, 1}, 10, {0, 0}};
+  const Image own = fit_image(pattern(40, 20, 1), how, {1, 0, 0, true}, "x");
+  EXPECT_EQ(own.width, 20u);
+  EXPECT_EQ(own.height, 10u);
+  const Image wide = fit_image(pattern(40, 20, 1), {}, {1, 0, 30, true}, "x");
+  EXPECT_EQ(wide.width, 30u);
+  EXPECT_EQ(wide.height, 20u);
+}
+
 TEST(Preprocess, OrdersChannelsThenSubtractsThenScales) {
   const Image image = pattern(4, 3, 3);
   const qn_preprocessing how = {0, 1, 1, {1, 2, 3, 0}, {0.5f, 2, 4, 0}, 0, {0, 0}};
@@ -174,7 +198,7 @@ TEST(Preprocess, RefusesInputsWithoutPixels) {
   for (const auto& shape : shapes) {
     qn_port port = {sizeof(qn_port), "x", {}};
     check(qn_tensor_init(&port.tensor, QN_F32, 4, shape));
-    EXPECT_THROW(image_input(path, port, {}, {}), Error);
+    EXPECT_THROW(image_input(path, port, 0, {}, {}), Error);
   }
   std::remove(path.c_str());
 }
@@ -192,7 +216,7 @@ TEST(Preprocess, InputsOfBytes) {
     port.tensor.quantization.zero_point = 3;
     const auto elements = [&](const ImageFlags& flags) {
       std::vector<int> values;
-      for (const unsigned char byte : image_input(path, port, {}, flags).bytes)
+      for (const unsigned char byte : image_input(path, port, 0, {}, flags).bytes)
         values.push_back(type == QN_S8 ? static_cast<signed char>(byte) : byte);
       return values;
     };

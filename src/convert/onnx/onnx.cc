@@ -17,6 +17,7 @@
 #include "convert/onnx/order.h"
 #include "convert/onnx/sequences.h"
 #include "convert/onnx/tensor.h"
+#include "convert/sizes.h"
 #include "graph/pass/passes.h"
 
 namespace quern::onnx {
@@ -79,9 +80,11 @@ class Importer {
   // weights are not in memory once more than necessary.
   void use_up(schema::GraphProto* graph) { used_up_ = graph; }
 
-  Graph import(const std::filesystem::path& path, const std::vector<std::string>& names, const OpenSizes& sizes) {
+  Graph import(const std::filesystem::path& path, const ImportOptions& options, const OpenSizes& sizes) {
     allow_file(path);
     open_sizes_ = sizes;
+    asked_sizes_ = options.sizes;
+    const std::vector<std::string>& names = options.outputs;
     std::vector<std::string> outputs = names.empty() ? output_names() : names;
     if (outputs.empty()) throw Error("the model has no outputs");
     read_as_integers_.insert(outputs.begin(), outputs.end());
@@ -264,7 +267,9 @@ class Importer {
     if (!type.has_shape()) throw Unsupported{"without a shape"};
     Shape shape;
     for (const auto& dim : type.shape().dim()) {
-      const size_t* const size = find_in(open_sizes_, key_of(input, static_cast<int>(shape.size())));
+      const size_t d = shape.size(), rank = static_cast<size_t>(type.shape().dim_size());
+      const size_t* size = asked_size(asked_sizes_, input.name(), rank, d, dim.dim_param());
+      if (size == nullptr) size = find_in(open_sizes_, key_of(input, static_cast<int>(d)));
       shape.push_back(!is_open(type.shape(), shape.size()) ? static_cast<size_t>(dim.dim_value())
                       : size != nullptr                    ? *size
                                                            : 1);
@@ -447,6 +452,7 @@ class Importer {
   Wiring wiring_;
   schema::GraphProto* used_up_ = nullptr;
   OpenSizes open_sizes_;
+  std::vector<ImportOptions::Input> asked_sizes_;
   std::map<Wire, Values> sequences_;
   std::set<std::string> read_as_integers_ = read_as_integers(graph_);
   std::set<std::filesystem::path> files_;  // from which constants are read
@@ -465,8 +471,7 @@ constexpr size_t most_suitable = 8;  // attempts of which the best one is taken
 
 // Imports the model with the example sizes that suit it best: of those with which it makes sense, the first ones that
 // leave most open dimensions open. If none makes sense, the message is that of the first attempt. Uses up the model.
-Graph import_with_examples(schema::ModelProto model, const std::filesystem::path& path,
-                           const std::vector<std::string>& outputs) {
+Graph import_with_examples(schema::ModelProto model, const std::filesystem::path& path, const ImportOptions& options) {
   std::optional<Error> first;
   std::optional<Graph> best;
   const std::vector<OpenSizes> attempts = example_sizes(model.graph());
@@ -474,7 +479,7 @@ Graph import_with_examples(schema::ModelProto model, const std::filesystem::path
     try {
       Importer importer(model.graph(), opset_of(model), path.parent_path().string());
       if (attempts.size() == 1) importer.use_up(model.mutable_graph());
-      Graph graph = importer.import(path, outputs, attempts[i]);
+      Graph graph = importer.import(path, options, attempts[i]);
       if (attempts.size() == 1) return graph;
       Graph optimized = graph;  // which may show more sizes
       if (optimize(optimized) != QN_OK) throw Error(qn_last_message());
@@ -507,7 +512,7 @@ Graph import_onnx(const std::string& path, const ImportOptions& options) {
     if (!options.target.empty()) {
       onnx::keep_external_files(model.graph(), std::filesystem::path(path).parent_path().string(), options.target);
     }
-    return onnx::import_with_examples(std::move(model), path, options.outputs);
+    return onnx::import_with_examples(std::move(model), path, options);
   } catch (const Error& error) {
     throw Error(path + ": " + error.what());
   }

@@ -14,6 +14,7 @@
 #include "convert/common/spectra.h"
 #include "convert/common/wiring.h"
 #include "convert/convert.h"
+#include "convert/sizes.h"
 #include "convert/tensorflow/functions.h"
 #include "convert/tensorflow/graph.h"
 #include "convert/tensorflow/node.h"
@@ -55,6 +56,7 @@ class Importer {
     std::vector<std::string> names = options.outputs;
     for (size_t i = names.size(); i < outputs.size(); ++i) names.push_back(outputs[i].text());
 
+    sizes_ = options.sizes;
     std::set<TensorName> cut;
     for (const ImportOptions::Input& input : options.inputs) {
       if (!cut.insert(tensor_name(input.name)).second) throw Error("input '" + input.name + "' is named twice");
@@ -201,6 +203,21 @@ class Importer {
     return sizes;
   }
 
+  // Gives the dimensions of an input that have no size in the file those that are asked for; a batch may stay open.
+  Shape sized(const std::vector<int64_t>& known, const std::string& input, bool* is_open) const {
+    Shape shape;
+    for (const int64_t size : known) {
+      const size_t d = shape.size();
+      const size_t* const asked = asked_size(sizes_, input, known.size(), d, "");
+      if (size <= 0 && d > 0 && asked == nullptr) {
+        throw Unsupported{"dimension " + std::to_string(d) + " has no fixed size: give one with --shape"};
+      }
+      *is_open |= size <= 0 && d == 0;
+      shape.push_back(size > 0 ? static_cast<size_t>(size) : asked != nullptr ? *asked : 1);
+    }
+    return shape;
+  }
+
   void add_input(const schema::NodeDef& node, const TensorName& tensor, const std::vector<size_t>& given) {
     const std::optional<ElementType> type = element_type(type_of(node));
     if (!type || type == ElementType::f64) throw Unsupported{"type " + schema::DataType_Name(type_of(node))};
@@ -208,15 +225,10 @@ class Importer {
     bool is_open = false;
     if (given.empty()) {
       const auto known = known_shape(node, tensor.output);
-      if (!known) throw Unsupported{"without a shape: give one with --inputs"};
-      for (const int64_t size : *known) {
-        const bool is_batch = shape.empty();
-        if (size <= 0 && !is_batch) {
-          throw Unsupported{"dimension " + std::to_string(shape.size()) + " has no fixed size: give one with --inputs"};
-        }
-        is_open |= size <= 0;
-        shape.push_back(size <= 0 ? 1 : static_cast<size_t>(size));
-      }
+      const std::vector<size_t>* const whole = known ? nullptr : asked_shape(sizes_, tensor.text());
+      if (!known && whole == nullptr) throw Unsupported{"without a shape: give one with --shape"};
+      if (whole != nullptr) shape.assign(whole->begin(), whole->end());
+      if (known) shape = sized(*known, tensor.text(), &is_open);
     }
     Value value = builder_.input(tensor.text(), shape, port_type(*type), {});
     if (is_open) builder_.leave_open(value.view, 0, "");
@@ -296,6 +308,7 @@ class Importer {
   Functions& functions_;
   const std::vector<std::string> calls_;
   Builder own_builder_{"tensorflow"};
+  std::vector<ImportOptions::Input> sizes_;  // that are asked for
   Builder& builder_;
   Wiring wiring_{builder_};
 };

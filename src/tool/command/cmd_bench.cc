@@ -12,6 +12,7 @@
 #include "kernel/type.h"
 #include "peak/median.h"
 #include "tool/command/command.h"
+#include "tool/input/rounds.h"
 #include "tool/memory.h"
 #include "tool/model.h"
 #include "tool/progress.h"
@@ -22,6 +23,8 @@ namespace {
 
 struct BenchArguments {
   ModelFiles files;
+  std::vector<std::string> inputs;
+  InputFlags reading;
   TuningFlags tuning;
   qn_algorithm algorithm = QN_ALGORITHM_AUTO;
   std::string isa;
@@ -38,9 +41,9 @@ struct Measured {
 };
 
 // The work of one run; asks a session that profiles.
-RunWork work_of_run(qn_model* model) {
-  const SessionPtr session = make_session(model, {1, true});
-  run_session(session.get(), random_inputs(session.get(), qn_model_input_count(model)));
+RunWork work_of_run(qn_model* model, const std::vector<InputData>& inputs) {
+  const SessionPtr session = make_session(model, {.profile = true, .any_size = true});
+  run_session(session.get(), inputs);
   return work_of(last_profile(session.get()));
 }
 
@@ -64,21 +67,23 @@ Measured measure(const BenchArguments& arguments) {
   Measured measured;
   const PeakMemory memory;
   const auto start = std::chrono::steady_clock::now();
-  const ModelPtr model = load_model(arguments.files);
+  const ModelPtr model = load_model(arguments.files, arguments.reading.sizes);
   TuningFile tuning(arguments.tuning);
   const Threads threads(arguments.threads);
-  const SessionPtr session =
-      make_session(model.get(), {arguments.threads, false, &tuning, arguments.algorithm, threads.parallel()});
+  const SessionPtr session = make_session(model.get(), {arguments.threads, false, &tuning, arguments.algorithm,
+                                                        threads.parallel(), !arguments.reading.sizes.empty()});
   measured.load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   tuning.save();
-  const std::vector<InputData> inputs = random_inputs(session.get(), qn_model_input_count(model.get()));
+  const std::vector<InputData> inputs =
+      read_or_make_inputs("--input", arguments.inputs, model.get(), session.get(), arguments.reading);
   Progress progress("runs", warm_ups + arguments.runs);
   for (size_t i = 0; i < warm_ups; ++i) {
     run_session(session.get(), inputs);
     progress.step();
     if (i != 0) continue;
+    tuning.save();                           // files may have brought other sizes
     measured.peak_memory = memory.growth();  // before another session adds to it
-    measured.work = work_of_run(model.get());
+    measured.work = work_of_run(model.get(), inputs);
   }
   PeakMeter meter(peak_loop_for(measured.work.type), threads.parallel());
   measure_runs(session.get(), inputs, arguments.runs, &progress, &meter, &measured);
@@ -138,6 +143,7 @@ int bench(const BenchArguments& arguments) {
 Action bench_command(CLI::App& app) {
   auto arguments = std::make_shared<BenchArguments>();
   add_model_files(app, &arguments->files);
+  add_measured_inputs(app, &arguments->inputs, &arguments->reading);
   add_threads(app, &arguments->threads);
   add_tuning(app, &arguments->tuning);
   add_algorithm(app, &arguments->algorithm);

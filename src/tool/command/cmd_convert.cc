@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
-#include <sstream>
 
 #include "convert/common/error.h"
 #include "graph/file/format.h"
@@ -11,7 +10,7 @@
 #include "graph/pass/passes.h"
 #include "tool/command/command.h"
 #include "tool/compare/tensors.h"
-#include "tool/input/preprocess.h"
+#include "tool/input/rounds.h"
 #include "tool/model.h"
 #include "tool/output/detections.h"
 #include "tool/output/labels.h"
@@ -27,7 +26,7 @@ struct ConvertArguments {
   bool verbose = false;
   ImportOptions import;
   std::string labels;
-  ImageFlags images;
+  InputFlags reading;
   DetectionFlags detections;
 };
 
@@ -37,7 +36,7 @@ void store_preprocessing(const ImageFlags& flags, Graph* graph) {
   bool stored = false;
   for (Port& port : graph->inputs) {
     const Vector<size_t>& shape = graph->tensors[static_cast<size_t>(port.tensor)].shape;
-    const auto image = image_port(shape.data(), shape.size());
+    const auto image = image_port(shape.data(), shape.size(), port.open);
     if (!image) continue;
     port.preprocessing = flags.over(port.preprocessing, image->channels);
     stored = true;
@@ -56,17 +55,9 @@ void store_postprocessing(const ConvertArguments& arguments, Graph* graph) {
 
 // "NAME" or "NAME=1x24x24x3"
 ImportOptions::Input input_of(const std::string& text) {
-  const size_t equals = std::min(text.rfind('='), text.size());
-  ImportOptions::Input input{text.substr(0, equals)};
-  std::istringstream sizes(text.substr(std::min(equals + 1, text.size())));
-  for (std::string size; std::getline(sizes, size, 'x');) {
-    const bool is_number =
-        !size.empty() && size.size() < 10 && size.find_first_not_of("0123456789") == std::string::npos;
-    if (!is_number || std::stoul(size) == 0) throw CLI::ValidationError("--inputs", "\"" + text + "\" has a bad shape");
-    input.shape.push_back(std::stoul(size));
-  }
-  if (input.name.empty()) throw CLI::ValidationError("--inputs", "a name is empty");
-  return input;
+  if (text.find('=') != std::string::npos) return parse_shape("--inputs", text);
+  if (text.empty()) throw CLI::ValidationError("--inputs", "a name is empty");
+  return {text};
 }
 
 // "IN=OUT"
@@ -98,15 +89,16 @@ Graph load(const ConvertArguments& arguments, const ImportOptions& options) {
 // Runs the model as it is imported and as it is after the optimizer. Throws Error if a tensor that both compute differs.
 void verify(const ConvertArguments& arguments, const ImportOptions& options) {
   Graph before = import_model(arguments.files.paths(), options);
-  if (arguments.images.any()) store_preprocessing(arguments.images, &before);
+  if (arguments.reading.images.any()) store_preprocessing(arguments.reading.images, &before);
   name_tensors(&before);
   Graph after = before;
   check(optimize(after));
   expose_tensors(&before);
   expose_tensors(&after);
-  const std::vector<Computed> expected = compute(std::move(before), "--verify", arguments.verify, {});
+  const InputFlags flags = {{}, options.sizes};  // the graphs have the preprocessing
+  const std::vector<Computed> expected = compute(std::move(before), "--verify", arguments.verify, flags);
   const Comparison result =
-      compare(expected, compute(std::move(after), "--verify", arguments.verify, {}), arguments.tolerance);
+      compare(expected, compute(std::move(after), "--verify", arguments.verify, flags), arguments.tolerance);
   if (!result.first.empty())
     throw Error(fmt::format("the optimizer changes results; the first tensor that differs is {}: {}", result.first,
                             result.why));
@@ -116,12 +108,14 @@ void verify(const ConvertArguments& arguments, const ImportOptions& options) {
 
 int convert_model(const ConvertArguments& arguments) {
   ImportOptions options = arguments.import;
+  options.sizes = arguments.reading.sizes;
   for (const std::string& text : arguments.inputs) options.inputs.push_back(input_of(text));
   for (const std::string& text : arguments.states) options.states.push_back(state_of(text));
   if (!arguments.files.is_quern()) options.target = arguments.out;  // a .qn file may be rewritten in place
   if (!arguments.verify.empty()) verify(arguments, options);
   Graph graph = load(arguments, options);
-  store_preprocessing(arguments.images, &graph);
+  warn_of_open_sizes(graph, {});
+  store_preprocessing(arguments.reading.images, &graph);
   store_postprocessing(arguments, &graph);
   check(write_model_file(graph, arguments.out.c_str()));
   return 0;
@@ -161,7 +155,7 @@ Action convert_command(CLI::App& app) {
       ->type_name("T")
       ->capture_default_str();
   app.add_option("--labels", arguments->labels, "Names of the classes, one per line")->type_name("FILE");
-  add_image_flags(app, &arguments->images);
+  add_input_flags(app, &arguments->reading);
   add_detection_flags(app, &arguments->detections);
   app.footer("Labels and the flags for images and detections are stored in the model, for run and eval to use.");
   return [arguments] { return convert_model(*arguments); };

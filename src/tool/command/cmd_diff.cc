@@ -9,6 +9,7 @@
 #include "tool/command/command.h"
 #include "tool/compare/tensors.h"
 #include "tool/input/npy.h"
+#include "tool/input/rounds.h"
 #include "tool/model.h"
 
 namespace quern {
@@ -21,7 +22,7 @@ struct DiffArguments {
   std::string reference;
   double tolerance = 1e-3;
   bool json = false;
-  ImageFlags images;
+  InputFlags reading;
 };
 
 // Returns the models that the files are: a .caffemodel belongs to the file before it.
@@ -38,10 +39,12 @@ std::vector<ModelFiles> models_of(const std::vector<std::string>& files) {
 // Computes all tensors of a model. A .qn file was optimized, so that a model that is compared with one is, too: nodes of
 // one name then compute the same.
 std::vector<Computed> tensors_of(const ModelFiles& files, bool optimized, const DiffArguments& arguments) {
-  Graph graph = optimized ? load_graph(files) : import_model(files.paths());
+  ImportOptions options;
+  options.sizes = arguments.reading.sizes;
+  Graph graph = optimized ? load_graph(files, options) : import_model(files.paths(), options);
   name_tensors(&graph);
   expose_tensors(&graph);
-  return compute(std::move(graph), "--input", arguments.inputs, arguments.images);
+  return compute(std::move(graph), "--input", arguments.inputs, arguments.reading);
 }
 
 // ---- a folder of arrays
@@ -61,8 +64,9 @@ std::vector<std::string> names_in(const std::string& folder) {
 }
 
 // Imports a model with those of the names as outputs that it has.
-Graph import_with_outputs(const ModelFiles& files, std::vector<std::string> names) {
+Graph import_with_outputs(const ModelFiles& files, std::vector<std::string> names, const Sizes& sizes) {
   ImportOptions options;
+  options.sizes = sizes;
   const auto imports = [&](std::vector<std::string> outputs) {
     options.outputs = std::move(outputs);
     try {
@@ -82,9 +86,9 @@ Graph import_with_outputs(const ModelFiles& files, std::vector<std::string> name
 std::vector<Computed> tensors_of_names(const ModelFiles& files, const std::vector<std::string>& names,
                                        const DiffArguments& arguments) {
   if (files.is_quern()) return tensors_of(files, true, arguments);
-  Graph graph = import_with_outputs(files, names);
+  Graph graph = import_with_outputs(files, names, arguments.reading.sizes);
   expose_tensors(&graph);
-  return compute(std::move(graph), "--input", arguments.inputs, arguments.images);
+  return compute(std::move(graph), "--input", arguments.inputs, arguments.reading);
 }
 
 // Returns the arrays that have a tensor's name, in the order of these tensors.
@@ -163,7 +167,7 @@ Action diff_command(CLI::App& app) {
       ->type_name("T")
       ->capture_default_str();
   app.add_flag("--json", arguments->json, "One JSON object on standard output");
-  add_image_flags(app, &arguments->images);
+  add_input_flags(app, &arguments->reading);
   app.footer(
       "Finds the first tensor, in the order of execution, that differs. Tensors of two models are the same if nodes of "
       "the same name compute them. The exit status is 1 if a tensor differs.");

@@ -10,7 +10,7 @@
 #include "tool/command/command.h"
 #include "tool/input/classes.h"
 #include "tool/input/npy.h"
-#include "tool/input/preprocess.h"
+#include "tool/input/rounds.h"
 #include "tool/input/truth.h"
 #include "tool/model.h"
 #include "tool/progress.h"
@@ -21,7 +21,7 @@ namespace {
 struct EvalArguments {
   ModelFiles files;
   std::string images, truth;
-  ImageFlags flags;
+  InputFlags flags;
   size_t threads = 1;
   bool json = false;
 };
@@ -41,18 +41,17 @@ struct Hits {
 };
 
 Hits count_hits(const EvalArguments& arguments, const std::vector<LabelledImage>& images) {
-  const ModelPtr model = load_model(arguments.files);
+  const ModelPtr model = load_model(arguments.files, arguments.flags.sizes);
   const size_t inputs = qn_model_input_count(model.get());
   if (inputs != 1 || qn_model_output_count(model.get()) == 0)
     throw Error(fmt::format("a classifier has one input and an output; this model has {} inputs", inputs));
-  const qn_port port = input_port(model.get(), 0);
-  const qn_preprocessing preprocessing = input_preprocessing(model.get(), 0);
-  const SessionPtr session = make_session(model.get(), {arguments.threads, false});
+  const SessionPtr session =
+      make_session(model.get(), {.threads = arguments.threads, .any_size = !arguments.flags.sizes.empty()});
   Progress progress("images", images.size());
   Hits hits;
   for (const LabelledImage& image : images) {
     const std::string path = (std::filesystem::path(arguments.images) / image.file).string();
-    run_session(session.get(), {image_input(path, port, preprocessing, arguments.flags)});
+    run_session(session.get(), {read_input(path, model.get(), 0, arguments.flags)});
     const std::vector<double> classes = scores(session.get());
     if (image.label >= classes.size())
       throw Error(fmt::format("{}: label {}, but the model has {} classes", path, image.label, classes.size()));
@@ -92,7 +91,7 @@ Action eval_command(CLI::App& app) {
       ->type_name("FILE.csv");
   app.add_flag("--json", arguments->json, "One JSON object on standard output");
   add_threads(app, &arguments->threads);
-  add_image_flags(app, &arguments->flags);
+  add_input_flags(app, &arguments->flags);
   app.footer(
       "The first output holds the scores, as probabilities or not; of equal scores the lower class comes first.");
   return [arguments] { return eval(*arguments); };

@@ -41,7 +41,7 @@ nlohmann::ordered_json port_json(const Graph& graph, const Port& port) {
     json["open"].push_back({{"dimension", d}, {"name", named ? port.dimensions[d].c_str() : ""}});
   }
   const qn_preprocessing& how = port.preprocessing;
-  const auto image = image_port(tensor.shape.data(), tensor.shape.size());
+  const auto image = image_port(tensor.shape.data(), tensor.shape.size(), port.open);
   if (how.present && image) {
     json["preprocessing"] = {{"order", how.bgr ? "bgr" : "rgb"},
                              {"mean", std::vector<float>(how.mean, how.mean + image->channels)},

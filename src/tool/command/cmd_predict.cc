@@ -8,6 +8,7 @@
 
 #include "convert/common/error.h"
 #include "tool/command/command.h"
+#include "tool/input/shapes.h"
 #include "tool/model.h"
 #include "tool/predict/layers.h"
 
@@ -18,6 +19,7 @@ using namespace predict;
 
 struct PredictArguments {
   ModelFiles files;
+  Sizes sizes;
   std::string core, isa;
   double ghz = 0;
   size_t threads = 1;
@@ -152,7 +154,10 @@ int print_prediction(const PredictArguments& arguments) {
     throw CLI::ValidationError("--core", fmt::format("\"{}\" is none of {}", arguments.core, core_names()));
   const uint32_t features = arguments.isa.empty() ? core->features : isa_from_name(arguments.isa.c_str()) | isa_ref;
   const Machine machine = {core, arguments.ghz > 0 ? arguments.ghz : core->ghz, arguments.threads, features};
-  const Graph graph = load_graph(arguments.files);
+  ImportOptions options;
+  options.sizes = arguments.sizes;
+  const Graph graph = load_graph(arguments.files, options);
+  warn_of_open_sizes(graph, {});
   const std::vector<Layer> layers = layers_of(graph);
   const std::vector<Class> classes = classes_of(layers, estimate_layers(graph, layers, machine), machine);
   Class all = {};
@@ -195,6 +200,7 @@ Action predict_command(CLI::App& app) {
   auto arguments = std::make_shared<PredictArguments>();
   add_model_files(app, &arguments->files);
   add_threads(app, &arguments->threads);
+  add_shapes(app, &arguments->sizes);
   const auto sensible = CLI::Validator(
       [](std::string& text) {
         double ghz;

@@ -7,6 +7,7 @@
 
 #include "convert/common/file.h"
 #include "tool/command/command.h"
+#include "tool/input/rounds.h"
 #include "tool/model.h"
 #include "tool/progress.h"
 #include "tool/work.h"
@@ -16,6 +17,8 @@ namespace {
 
 struct ProfileArguments {
   ModelFiles files;
+  std::vector<std::string> inputs;
+  InputFlags reading;
   TuningFlags tuning;
   qn_algorithm algorithm = QN_ALGORITHM_AUTO;
   std::string trace;
@@ -36,8 +39,8 @@ struct MeasuredProfile {
 
 // Returns the profile of the run of median length. All its times are from one run; medians of each operator's times
 // would be from different ones. The loop whose peak they are held against runs in turn with the session.
-MeasuredProfile measure(qn_session* session, size_t inputs, size_t runs, const qn_parallel* parallel) {
-  const std::vector<InputData> data = random_inputs(session, inputs);
+MeasuredProfile measure(qn_session* session, const std::vector<InputData>& data, size_t runs,
+                        const qn_parallel* parallel) {
   Progress progress("runs", warm_ups + runs);
   for (size_t i = 0; i < warm_ups; ++i) {
     run_session(session, data);
@@ -99,14 +102,15 @@ void write_trace(const Profile& profile, const std::string& path) {
 }
 
 int profile(const ProfileArguments& arguments) {
-  const ModelPtr model = load_model(arguments.files);
+  const ModelPtr model = load_model(arguments.files, arguments.reading.sizes);
   TuningFile tuning(arguments.tuning);
   const Threads threads(arguments.threads);
-  const SessionPtr session =
-      make_session(model.get(), {arguments.threads, true, &tuning, arguments.algorithm, threads.parallel()});
+  const SessionPtr session = make_session(model.get(), {arguments.threads, true, &tuning, arguments.algorithm,
+                                                        threads.parallel(), !arguments.reading.sizes.empty()});
+  const std::vector<InputData> inputs =
+      read_or_make_inputs("--input", arguments.inputs, model.get(), session.get(), arguments.reading);
+  const MeasuredProfile measured = measure(session.get(), inputs, arguments.runs, threads.parallel());
   tuning.save();
-  const MeasuredProfile measured =
-      measure(session.get(), qn_model_input_count(model.get()), arguments.runs, threads.parallel());
   print_table(measured);
   if (!arguments.trace.empty()) write_trace(measured.profile, arguments.trace);
   return 0;
@@ -117,6 +121,7 @@ int profile(const ProfileArguments& arguments) {
 Action profile_command(CLI::App& app) {
   auto arguments = std::make_shared<ProfileArguments>();
   add_model_files(app, &arguments->files);
+  add_measured_inputs(app, &arguments->inputs, &arguments->reading);
   add_threads(app, &arguments->threads);
   add_tuning(app, &arguments->tuning);
   add_algorithm(app, &arguments->algorithm);

@@ -19,7 +19,7 @@ namespace {
 struct QuantizeArguments {
   std::string in, out, method = "minmax";
   std::vector<std::string> samples;
-  ImageFlags images;
+  InputFlags reading;
   size_t threads = 1;
   bool json = false;
 };
@@ -88,16 +88,17 @@ int run_quantize(const QuantizeArguments& arguments) {
   const ModelFiles files = {arguments.in, ""};
   ImportOptions options;
   if (!files.is_quern()) options.target = arguments.out;  // a .qn file may be rewritten in place
+  options.sizes = arguments.reading.sizes;
   Graph graph = load_graph(files, options);
   const uint64_t source_bytes = std::filesystem::file_size(arguments.in);
-  const ModelPtr model = load_model(files);
+  const ModelPtr model = load_model(files, arguments.reading.sizes);
   const std::vector<qn_port> ports = input_ports(model.get());
   const auto named = name_files("--calibrate", "input", expanded(arguments.samples), ports);
   const std::vector<Round> rounds = plan_rounds("--calibrate", named, model.get());
   const auto sample = [&](const qn_model* observed, const qn_session*, size_t i) {
     std::vector<InputData> inputs;
     for (size_t k = 0; k < ports.size(); ++k) {
-      inputs.push_back(read_input(rounds[i][k], observed, k, arguments.images));
+      inputs.push_back(read_input(rounds[i][k], observed, k, arguments.reading));
     }
     return inputs;
   };
@@ -129,7 +130,7 @@ Action quantize_command(CLI::App& app) {
       ->capture_default_str();
   app.add_flag("--json", arguments->json, "One JSON object on standard output");
   add_threads(app, &arguments->threads);
-  add_image_flags(app, &arguments->images);
+  add_input_flags(app, &arguments->reading);
   app.footer(
       "Weights get a scale for each output channel. Layers without a form for bytes go on computing with floats.");
   return [arguments] { return run_quantize(*arguments); };

@@ -33,7 +33,7 @@ struct RunArguments {
   double tolerance = 1e-4;
   size_t top = 0, threads = 1;
   bool json = false;
-  ImageFlags images;
+  InputFlags reading;
   DetectionFlags detections;
   TuningFlags tuning;
   qn_algorithm algorithm = QN_ALGORITHM_AUTO;
@@ -169,8 +169,8 @@ void place_boxes(const qn_preprocessing& how, const ImagePort& port, bool pixels
              seen.top + d.box.bottom * down};
 }
 
-std::vector<Detection> detect(const RunArguments& arguments, const qn_model* model, const Round& round,
-                              const std::vector<Output>& outputs, const Reading& reading) {
+std::vector<Detection> detect(const RunArguments& arguments, const qn_model* model, const qn_session* session,
+                              const Round& round, const std::vector<Output>& outputs, const Reading& reading) {
   std::vector<Detection> found = find_detections(reading.objects, outputs);
   const Picture of = picture_of(round);
   if (of.path.empty()) {
@@ -178,9 +178,12 @@ std::vector<Detection> detect(const RunArguments& arguments, const qn_model* mod
     return found;
   }
   Image picture = read_image(of.path);
-  const qn_port port = input_port(model, of.input);
-  const ImagePort image = *image_port(port.tensor.shape, port.tensor.rank);  // it has been read for this port
-  const qn_preprocessing how = arguments.images.over(input_preprocessing(model, of.input), image.channels);
+  qn_tensor tensor;
+  check(qn_session_input_tensor(session, of.input, &tensor));
+  ImagePort image = *image_port(tensor.shape, tensor.rank, model_graph(*model).inputs[of.input].open);
+  if (image.height == 0) image.height = tensor.shape[image.channels_first ? 2 : 1];
+  if (image.width == 0) image.width = tensor.shape[image.channels_first ? 3 : 2];
+  const qn_preprocessing how = arguments.reading.images.over(input_preprocessing(model, of.input), image.channels);
   place_boxes(how, image, reading.objects.pixels, picture, &found);
   if (arguments.draw.empty()) return found;
   draw_detections(&picture, found, reading.labels);
@@ -213,7 +216,7 @@ class Runner {
  public:
   explicit Runner(const RunArguments& arguments)
       : arguments_(arguments),
-        model_(load_model(arguments.files)),
+        model_(load_model(arguments.files, arguments.reading.sizes)),
         inputs_(input_ports(model_.get())),
         outputs_(output_ports(model_.get())),
         tuning_(arguments.tuning) {
@@ -225,7 +228,11 @@ class Runner {
          {std::pair{"--expect", !arguments.expect.empty()}, {"--draw", !arguments.draw.empty()}})
       if (rounds_.size() > 1 && given) throw CLI::ValidationError(flag, "goes with one file per input");
     reading_ = make_reading(arguments, *model_, outputs_);
-    session_ = make_session(model_.get(), {arguments.threads, false, &tuning_, arguments.algorithm});
+    warn_of_open_sizes(model_graph(*model_), rounds_[0]);
+    session_ = make_session(model_.get(), {.threads = arguments.threads,
+                                           .tuning = &tuning_,
+                                           .algorithm = arguments.algorithm,
+                                           .any_size = !arguments.reading.sizes.empty()});
     tuning_.save();
   }
 
@@ -247,7 +254,7 @@ class Runner {
 ordered_json Runner::run(size_t r) {
   const Round& round = rounds_[r];
   std::vector<InputData> data;
-  for (size_t i = 0; i < inputs_.size(); ++i) data.push_back(read_input(round[i], model_.get(), i, arguments_.images));
+  for (size_t i = 0; i < inputs_.size(); ++i) data.push_back(read_input(round[i], model_.get(), i, arguments_.reading));
   const double ms = run_session(session_.get(), data);
   tuning_.save();  // every round may have inputs of another shape, and so new choices
   const std::vector<Output> results = session_outputs(session_.get(), outputs_);
@@ -255,7 +262,8 @@ ordered_json Runner::run(size_t r) {
   ordered_json json = {{"inputs", round}, {"ms", ms}, {"outputs", outputs_json(results)}};
   if (reading_.top > 0) json["classes"] = classes_json(results.at(0), reading_);
   if (reading_.detects())
-    json["detections"] = detections_json(detect(arguments_, model_.get(), round, results, reading_), reading_);
+    json["detections"] =
+        detections_json(detect(arguments_, model_.get(), session_.get(), round, results, reading_), reading_);
   for (size_t o = 0; o < results.size(); ++o)
     for (const std::string& path : expected_[o])
       json["expected"].push_back(compare(results[o], path, arguments_.tolerance));
@@ -328,7 +336,7 @@ Action run_command(CLI::App& app) {
   add_threads(app, &arguments->threads);
   add_tuning(app, &arguments->tuning);
   add_algorithm(app, &arguments->algorithm);
-  add_image_flags(app, &arguments->images);
+  add_input_flags(app, &arguments->reading);
   add_detection_flags(app, &arguments->detections);
   app.footer(
       "What the model says about pictures, labels and detections holds unless flags say otherwise. Boxes are in pixels "

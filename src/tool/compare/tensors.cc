@@ -2,15 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 
 #include "graph/file/format.h"
-#include "tool/input/named_files.h"
-#include "tool/input/rounds.h"
 
 namespace quern {
 namespace {
@@ -69,19 +66,17 @@ void expose_tensors(Graph* graph) {
 }
 
 std::vector<Computed> compute(Graph graph, const char* flag, const std::vector<std::string>& files,
-                              const ImageFlags& images) {
+                              const InputFlags& flags) {
   qn_model* made = nullptr;
   check(make_model(std::move(graph), nullptr, &made));
   const ModelPtr model(made);
-  const std::vector<qn_port> inputs = input_ports(made), outputs = output_ports(made);
-  const std::vector<Round> rounds = plan_rounds(flag, name_files(flag, "input", files, inputs), made);
-  if (rounds.size() > 1) throw CLI::ValidationError(flag, "takes one file per input");
+  const Round round = plan_round(flag, files, made);
   std::vector<InputData> data;
-  for (size_t i = 0; i < inputs.size(); ++i) data.push_back(read_input(rounds[0][i], made, i, images));
-  const SessionPtr session = make_session(made, {});
+  for (size_t i = 0; i < round.size(); ++i) data.push_back(read_input(round[i], made, i, flags));
+  const SessionPtr session = make_session(made, {.any_size = !flags.sizes.empty()});
   run_session(session.get(), data);
   std::vector<Computed> all;
-  for (const Output& output : session_outputs(session.get(), outputs))
+  for (const Output& output : session_outputs(session.get(), output_ports(made)))
     all.push_back({output.name, output.shape(), real_numbers(output)});
   return all;
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "graph/ir/ir.h"
-#include "tool/input/preprocess.h"
+#include "tool/input/rounds.h"
 #include "tool/output/outputs.h"
 
 namespace quern {
@@ -26,7 +26,7 @@ void expose_tensors(Graph* graph);
 
 // Runs a graph on [NAME=]FILE for each of its inputs, the arguments of `flag`. Returns its outputs in their order.
 std::vector<Computed> compute(Graph graph, const char* flag, const std::vector<std::string>& files,
-                              const ImageFlags& images);
+                              const InputFlags& flags);
 
 struct Comparison {
   size_t compared = 0;       // tensors of `expected` that `got` has, too

@@ -109,11 +109,17 @@ Image resize_shorter(const Image& image, size_t side, const std::string& who) {
 
 }  // namespace
 
-std::optional<ImagePort> image_port(const size_t* shape, size_t rank) {
-  const auto fits = [](size_t channels) { return channels == 1 || channels == 3; };
+std::optional<ImagePort> image_port(const size_t* shape, size_t rank, unsigned open) {
+  const auto is_open = [open](size_t d) { return (open >> d & 1) != 0; };
+  const auto fits = [&](size_t d) { return !is_open(d) && (shape[d] == 1 || shape[d] == 3); };
+  const auto size = [&](size_t d) { return is_open(d) ? 0 : shape[d]; };
   if (rank != 4) return std::nullopt;
-  if (fits(shape[1])) return ImagePort{shape[1], shape[2], shape[3], true};
-  if (fits(shape[3])) return ImagePort{shape[3], shape[1], shape[2], false};
+  for (const size_t channels : {size_t{1}, size_t{3}}) {
+    const bool first = channels == 1;
+    const size_t height = first ? 2 : 1;
+    const bool empty = (!is_open(height) && shape[height] == 0) || (!is_open(height + 1) && shape[height + 1] == 0);
+    if (fits(channels) && !empty) return ImagePort{shape[channels], size(height), size(height + 1), first};
+  }
   return std::nullopt;
 }
 
@@ -206,17 +212,21 @@ Frame seen_frame(size_t width, size_t height, const qn_preprocessing& how) {
   return {seen.left * across, seen.top * down, seen.width * across, seen.height * down};
 }
 
-std::vector<float> image_tensor(Image image, const qn_preprocessing& how, const ImagePort& port,
-                                const std::string& who) {
+Image fit_image(Image image, const qn_preprocessing& how, const ImagePort& port, const std::string& who) {
   Image picture = resize_shorter(with_channels(std::move(image), port.channels), how.resize, who);
   for (const uint32_t side : how.crop)
     if (side != 0) picture = crop_image(picture, side, who);
-  if (picture.width != port.width || picture.height != port.height) {
-    check_scaled(static_cast<double>(port.width), static_cast<double>(port.height), who);
-    check_scaled(static_cast<double>(port.width), static_cast<double>(picture.height), who);  // across comes first
-    picture = resize_image(picture, port.width, port.height);
-  }
-  const size_t count = port.width * port.height, channels = port.channels;
+  const size_t width = port.width == 0 ? picture.width : port.width;
+  const size_t height = port.height == 0 ? picture.height : port.height;
+  if (picture.width == width && picture.height == height) return picture;
+  check_scaled(static_cast<double>(width), static_cast<double>(height), who);
+  check_scaled(static_cast<double>(width), static_cast<double>(picture.height), who);  // across comes first
+  return resize_image(picture, width, height);
+}
+
+// Orders the channels of an image that fits, and computes (x - mean) * scale.
+static std::vector<float> numbers_of(const Image& picture, const qn_preprocessing& how, const ImagePort& port) {
+  const size_t count = picture.width * picture.height, channels = port.channels;
   std::vector<float> out(count * channels);
   for (size_t c = 0; c < channels; ++c) {
     const size_t from = how.bgr ? channels - 1 - c : c;
@@ -226,6 +236,11 @@ std::vector<float> image_tensor(Image image, const qn_preprocessing& how, const 
       to[i * step] = (static_cast<float>(picture.pixels[i * channels + from]) - how.mean[c]) * how.scale[c];
   }
   return out;
+}
+
+std::vector<float> image_tensor(Image image, const qn_preprocessing& how, const ImagePort& port,
+                                const std::string& who) {
+  return numbers_of(fit_image(std::move(image), how, port, who), how, port);
 }
 
 // Returns numbers as elements of the tensor: bytes as its scale and zero point say. Pixels without preprocessing are
@@ -243,20 +258,24 @@ static std::vector<unsigned char> elements_of(const std::vector<float>& values, 
   return bytes;
 }
 
-InputData image_input(const std::string& path, const qn_port& port, const qn_preprocessing& model,
+InputData image_input(const std::string& path, const qn_port& port, unsigned open, const qn_preprocessing& model,
                       const ImageFlags& flags) {
-  const auto image = image_port(port.tensor.shape, port.tensor.rank);
-  if (!image || image->width == 0 || image->height == 0)
+  const auto image = image_port(port.tensor.shape, port.tensor.rank, open);
+  if (!image)
     throw Error(fmt::format("input \"{}\" of shape {} takes no images", port.name,
                             shape_text(port.tensor.shape, port.tensor.rank)));
   const qn_preprocessing how = flags.over(model, image->channels);
+  const Image picture = fit_image(read_image(path), how, *image, path);
   InputData data = {port.tensor, {}};
+  const size_t height = image->channels_first ? 2 : 1;
   data.tensor.shape[0] = 1;
+  data.tensor.shape[height] = picture.height;
+  data.tensor.shape[height + 1] = picture.width;
   const qn_quantization quantization = data.tensor.quantization;
   check(qn_tensor_init(&data.tensor, data.tensor.type, data.tensor.rank, data.tensor.shape));
   data.tensor.quantization = quantization;
   const bool pixels = !model.present && flags.mean.empty() && flags.scale.empty();
-  data.bytes = elements_of(image_tensor(read_image(path), how, *image, path), data.tensor, pixels);
+  data.bytes = elements_of(numbers_of(picture, how, *image), data.tensor, pixels);
   return data;
 }
 

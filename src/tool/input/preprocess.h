@@ -18,11 +18,12 @@ namespace quern {
 
 // The dimensions of a tensor that holds an image.
 struct ImagePort {
-  size_t channels, height, width;
-  bool channels_first;  // N,C,H,W; else N,H,W,C
+  size_t channels, height, width;  // height and width: 0 if they are dynamic, and each image keeps its own
+  bool channels_first;             // N,C,H,W; else N,H,W,C
 };
-// Returns the dimensions if a tensor of this shape takes images: rank 4, with one or three channels.
-std::optional<ImagePort> image_port(const size_t* shape, size_t rank);
+// Returns the dimensions if a tensor of this shape takes images: rank 4, with one or three channels. Bit d of `open` says
+// that dimension d is dynamic (Port::open).
+std::optional<ImagePort> image_port(const size_t* shape, size_t rank, unsigned open = 0);
 
 // The flags --mean --scale --bgr --rgb --resize --crop. A flag that is not given leaves what the model says.
 struct ImageFlags {
@@ -44,8 +45,10 @@ Image resize_image(const Image& image, size_t width, size_t height);
 // Cuts a square out of the centre, from (W - side) / 2 and (H - side) / 2, rounded down.
 Image crop_image(const Image& image, size_t side, const std::string& who);
 
-// Resizes and crops, resizes to the port's size if that still differs, orders the channels and computes
-// (x - mean) * scale. Returns one image in the port's layout.
+// Resizes and crops, and resizes to the port's size if that still differs.
+Image fit_image(Image image, const qn_preprocessing& how, const ImagePort& port, const std::string& who);
+
+// Does the same, then orders the channels and computes (x - mean) * scale. Returns one image in the port's layout.
 std::vector<float> image_tensor(Image image, const qn_preprocessing& how, const ImagePort& port,
                                 const std::string& who);
 
@@ -55,9 +58,10 @@ struct Frame {
 };
 Frame seen_frame(size_t width, size_t height, const qn_preprocessing& how);
 
-// Makes the content of `port` from a picture file: batch 1, by the model's preprocessing changed by the flags. An input
-// of bytes gets the pixels as they are if neither knows a mean or scale; else the numbers, quantized as the port says.
-InputData image_input(const std::string& path, const qn_port& port, const qn_preprocessing& model,
+// Makes the content of `port` from an image file: batch 1, by the model's preprocessing changed by the flags. Bit d of
+// `open` says that dimension d is dynamic: the image keeps its own height or width there. An input of int8 or uint8 gets
+// the pixels as they are if neither knows a mean or scale; else the values, quantized as the port says.
+InputData image_input(const std::string& path, const qn_port& port, unsigned open, const qn_preprocessing& model,
                       const ImageFlags& flags);
 
 }  // namespace quern

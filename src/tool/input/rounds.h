@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tool/input/preprocess.h"
+#include "tool/input/shapes.h"
 #include "tool/model.h"
 
 namespace quern {
@@ -18,8 +19,27 @@ using Round = std::vector<std::string>;
 std::vector<Round> plan_rounds(const char* flag, const std::vector<std::vector<std::string>>& files,
                                const qn_model* model);
 
-// Reads a .npy array or a picture for an input of the model. The path may be "" for a state, as in a Round.
-InputData read_input(const std::string& path, const qn_model* model, size_t index, const ImageFlags& flags);
+// What flags say about inputs: the flags for images, and --shape.
+struct InputFlags {
+  ImageFlags images;
+  Sizes sizes;
+};
+void add_input_flags(CLI::App& app, InputFlags* flags);
+
+// Reads a .npy array or an image for an input of the model. The path may be "" for a state, as in a Round. Throws Error
+// if an array has another size than --shape says.
+InputData read_input(const std::string& path, const qn_model* model, size_t index, const InputFlags& flags);
+
+// --input [NAME=]FILE of commands that measure, and the input flags.
+void add_measured_inputs(CLI::App& app, std::vector<std::string>* files, InputFlags* flags);
+
+// Reads the arguments [NAME=]FILE of `flag`, one for each input. Without any, fills the session's inputs with random
+// values, and warns of dynamic dimensions.
+std::vector<InputData> read_or_make_inputs(const char* flag, const std::vector<std::string>& files,
+                                           const qn_model* model, const qn_session* session, const InputFlags& flags);
+
+// Plans the only round. Throws CLI::ValidationError for `flag` if an input has several files.
+Round plan_round(const char* flag, const std::vector<std::string>& files, const qn_model* model);
 
 // Returns the .npy arrays and pictures in a folder, sorted by name. Throws Error if there are none.
 std::vector<std::string> inputs_in(const std::string& folder);
