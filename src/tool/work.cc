@@ -25,19 +25,25 @@ bool is_int8(KernelType type) { return info_of(type).activations == Element::s8;
 }  // namespace
 
 Profile last_profile(const qn_session* session) {
-  Profile profile(qn_session_profile_count(session));
-  for (size_t i = 0; i < profile.size(); ++i) {
-    qn_profile_entry_init(&profile[i]);
-    check(qn_session_profile(session, i, &profile[i]));
+  Profile profile;
+  for (size_t i = 0; i < qn_session_profile_count(session); ++i) {
+    qn_profile_entry e;
+    qn_profile_entry_init(&e);
+    check(qn_session_profile(session, i, &e));
+    profile.push_back({e.name, e.op, e.algorithm, e.kernel, e.macs, e.start_ns, e.time_ns, e.depth, e.runs});
   }
   return profile;
 }
 
 RunWork work_of(const Profile& profile) {
   std::map<KernelType, uint64_t> macs = {{KernelType::f32, 0}};
-  for (const qn_profile_entry& entry : profile) macs[type_in(entry.kernel)] += entry.macs;
   RunWork work;
-  for (const auto& [type, count] : macs) work.macs += count;
+  for (size_t i = 0; i < profile.size(); ++i) {
+    const ProfileEntry& entry = profile[i];
+    if (entry.depth == 0) work.macs += entry.macs;
+    const bool ran_graphs = i + 1 < profile.size() && profile[i + 1].depth > entry.depth;
+    if (!ran_graphs) macs[type_in(entry.kernel)] += entry.macs * entry.runs;
+  }
   const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
   work.type = std::max_element(macs.begin(), macs.end(), less)->first;
   return work;

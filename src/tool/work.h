@@ -4,6 +4,7 @@
 #include <quern/graph.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "kernel/type.h"
@@ -11,7 +12,13 @@
 
 namespace quern {
 
-using Profile = std::vector<qn_profile_entry>;
+// As qn_profile_entry.
+struct ProfileEntry {
+  std::string name, op, algorithm, kernel;
+  uint64_t macs, start_ns, time_ns;
+  uint32_t depth, runs;
+};
+using Profile = std::vector<ProfileEntry>;
 
 // The operators of the last run of a session that profiles.
 Profile last_profile(const qn_session* session);

@@ -195,13 +195,13 @@ struct Release {
 class Runner {
  public:
   // Through a file, as every model is.
-  explicit Runner(const Graph& graph) {
+  explicit Runner(const Graph& graph, const qn_session_options* options = nullptr) {
     expect_ok(write_model(graph, &file_));
     qn_model* model = nullptr;
     expect_ok(qn_model_load_memory(file_.data(), file_.size(), nullptr, &model));
     model_.reset(model);
     qn_session* session = nullptr;
-    expect_ok(qn_session_create(model, nullptr, &session));
+    expect_ok(qn_session_create(model, options, &session));
     session_.reset(session);
   }
 
@@ -576,6 +576,114 @@ TEST_F(Registered, ALoopCarriesAndGathers) {
   run(-1, 100, 0);
   run(100, 2, 3);  // the condition ends it after run 2
   run(1, 100, 1);
+}
+
+// ---- profiles
+
+// A session that profiles, and its entries.
+class Profiled {
+ public:
+  explicit Profiled(const Graph& graph) : runner(graph, &options_) {}
+
+  std::vector<qn_profile_entry> entries() {
+    std::vector<qn_profile_entry> list(qn_session_profile_count(runner.session()));
+    for (size_t i = 0; i < list.size(); ++i) {
+      qn_profile_entry_init(&list[i]);
+      expect_ok(qn_session_profile(runner.session(), i, &list[i]));
+    }
+    return list;
+  }
+
+ private:
+  qn_session_options options_ = [] {
+    qn_session_options options;
+    qn_session_options_init(&options);
+    options.profile = 1;
+    return options;
+  }();
+
+ public:
+  Runner runner;
+};
+
+// The graph x -> weights * x, as often as `layers` says.
+Graph multiplying(size_t layers) {
+  GraphBuilder b;
+  int x = b.input("x", {1, 2});
+  for (size_t i = 0; i < layers; ++i) x = b.node(OpKind::fully_connected, {x, b.constant({2, 2}), no_tensor});
+  b.output(x, "y");
+  return b.done();
+}
+
+TEST_F(Registered, AProfileShowsWhatOnlyARunCanSize) {
+  GraphBuilder b;
+  const int condition = flag_input(b, "condition"), x = b.input("x", {1, 2});
+  const int positive = custom(b, "test_positive", {b.node(OpKind::clamp, {x}, range(-9, 9))});
+  b.output(b.node(OpKind::exp, {positive}), "exp");
+  b.output(b.node(OpKind::branch, {condition, x}), "y");
+  b.graph.tensors[at(b.graph.outputs[1].tensor)].type = QN_F32;
+  b.graph.nodes.back().subgraphs = {0, 1};
+  b.graph.subgraphs.push_back(multiplying(1));
+  b.graph.subgraphs.push_back(multiplying(3));
+  Profiled p(b.done());
+  ASSERT_EQ(p.entries().size(), 4u) << "before a run";
+  const Floats data = {5, 6};
+  for (const bool first : {true, false, true}) {
+    expect_ok(p.runner.run({&first, data.data()}));
+    const std::vector<qn_profile_entry> entries = p.entries();
+    const char* const expected[] = {"clamp", "test_positive", "exp", "branch"};
+    uint64_t end = 0;
+    ASSERT_EQ(entries.size(), first ? 5u : 7u) << "and what ran inside";
+    for (size_t i = 0; i < 4; ++i) {
+      EXPECT_STREQ(entries[i].op, expected[i]);
+      EXPECT_EQ(entries[i].depth, 0u);
+      EXPECT_EQ(entries[i].runs, 1u);
+      EXPECT_GE(entries[i].start_ns, end);
+      EXPECT_GT(entries[i].time_ns, 0u) << expected[i];
+      end = entries[i].start_ns + entries[i].time_ns;
+    }
+    EXPECT_STRNE(entries[2].kernel, "") << "planned in the run";
+    EXPECT_EQ(entries[3].macs, first ? 4u : 12u) << "of the graph that ran";
+    EXPECT_STREQ(entries[3].name, "branch3");
+    for (size_t i = 4; i < entries.size(); ++i) {
+      EXPECT_STREQ(entries[i].op, "fully_connected");
+      EXPECT_EQ(entries[i].depth, 1u);
+      EXPECT_EQ(entries[i].runs, 1u);
+      EXPECT_LE(entries[i].time_ns, entries[3].time_ns);
+    }
+    EXPECT_EQ(qn_session_profile(p.runner.session(), entries.size(), nullptr), QN_INVALID_ARGUMENT);
+  }
+}
+
+TEST_F(Registered, AProfileCountsEveryIterationOfALoop) {
+  Graph graph = looping();
+  Graph& body = graph.subgraphs[0];
+  Node& add = body.nodes[0];
+  ASSERT_EQ(add.kind, OpKind::add);
+  const float weights[] = {1, 2, 3, 4};
+  add.kind = OpKind::fully_connected;
+  add.inputs = {add.inputs[0], add_constant(body, "", QN_F32, {2, 2}, weights), no_tensor};
+  Profiled p(graph);
+  ASSERT_EQ(p.entries().size(), 1u);
+  EXPECT_EQ(p.entries()[0].macs, 0u) << "before a run";
+  const Floats data = {1, 2};
+  const int64_t last = 100;
+  for (const int64_t times : {3, 0, 5}) {
+    expect_ok(p.runner.run({&times, data.data(), &last}));
+    EXPECT_STREQ(p.entries()[0].op, "loop");
+    const std::vector<qn_profile_entry> entries = p.entries();
+    EXPECT_EQ(entries[0].macs, static_cast<uint64_t>(4 * times));
+    EXPECT_EQ(entries[0].runs, 1u);
+    uint64_t inside = 0;
+    for (const qn_profile_entry& entry : entries) {
+      if (entry.depth == 0) continue;
+      EXPECT_EQ(entry.depth, 1u);
+      EXPECT_EQ(entry.runs, static_cast<uint32_t>(times));
+      inside += entry.time_ns;
+    }
+    EXPECT_EQ(inside == 0, times == 0);
+    EXPECT_LE(inside, entries[0].time_ns);
+  }
 }
 
 // Scan outputs have the shape that the body infers from its first inputs, or else the declared one.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/clock.h"
 #include "base/math.h"
 #include "base/needs.h"
 #include "base/search.h"
@@ -12,6 +13,7 @@
 #include "base/tensor.h"
 #include "graph/ir/custom.h"
 #include "graph/pass/passes.h"
+#include "graph/session/session.h"
 
 namespace quern {
 namespace {
@@ -25,9 +27,10 @@ size_t bytes_of(const Tensor& tensor) {
 
 }  // namespace
 
-LaterRun::LaterRun(const Model& model, const ExecutionOptions& options, size_t limit)
+LaterRun::LaterRun(const Model& model, const ExecutionOptions& options, size_t limit, bool profiling)
     : model_(model),
       options_(options),
+      profiling_(profiling),
       left_(limit),
       data_(model.graph.tensors.size()),
       buffers_(model.graph.tensors.size()),
@@ -53,16 +56,31 @@ void LaterRun::give(size_t index, const Tensor& tensor, const void* data) {
   data_[index] = data;
 }
 
-qn_status LaterRun::run(const qn_parallel* parallel, std::atomic<bool>* cancelled) {
+qn_status LaterRun::run(const qn_parallel* parallel, std::atomic<bool>* cancelled, qn_profile_entry* profile,
+                        uint64_t start) {
   parallel_ = parallel;
   cancelled_ = cancelled;
   for (size_t i = 0; i < planned_.size(); ++i) {
     if (cancelled->exchange(false)) return fail(QN_CANCELLED, "cancelled before operator %zu", i);
     const Node& node = model_.later.nodes[i];
     for (const int output : node.outputs) shapes_.tensors[at(output)].sized_by_run = false;
-    QN_TRY(name_culprit(run_node(i), node));
+    QN_TRY(name_culprit(profiling_ ? run_timed(i, profile + i, start) : run_node(i), node));
   }
   make_halves();
+  return QN_OK;
+}
+
+// Runs a node and describes the run. What ran inside counts as the node's own.
+qn_status LaterRun::run_timed(size_t index, qn_profile_entry* entry, uint64_t start) {
+  const uint64_t before = now_ns();
+  macs_inside_ = 0;
+  QN_TRY(run_node(index));
+  const NodePlan* const plan = planned_[index].plan.get();
+  const PlanInfo info = plan == nullptr ? PlanInfo() : plan->info();
+  entry->algorithm = info.algorithm;
+  entry->kernel = info.kernel;
+  entry->macs = info.macs + macs_inside_;
+  note_run(before - start, now_ns() - before, entry);
   return QN_OK;
 }
 
@@ -246,7 +264,9 @@ qn_status LaterRun::run_child(size_t index, size_t child, const Vector<qn_tensor
     options.parallel = parallel_;
     options.algorithm = options_.algorithm;
     options.memory_limit = std::max<size_t>(left_, 1);  // 0 would ask for the default
+    options.profile = profiling_;
     QN_TRY(qn_session_create(model_.later.children[index][child].get(), &options, &session));
+    session->inside = true;
   }
   bool fits = true;
   for (size_t i = 0; i < tensors.size() && fits; ++i) {
@@ -255,7 +275,9 @@ qn_status LaterRun::run_child(size_t index, size_t child, const Vector<qn_tensor
     fits = same_shape(now, tensors[i]);
   }
   if (!fits) QN_TRY(qn_session_resize_all(session, tensors.data()));
-  return qn_session_run(session, data.data());
+  QN_TRY(qn_session_run(session, data.data()));
+  for (const qn_profile_entry& entry : session->profile) macs_inside_ += entry.macs;
+  return QN_OK;
 }
 
 // Copies an output of a session to a tensor of this graph.

@@ -13,22 +13,34 @@
 
 namespace quern {
 
+// Adds one run of an operator to its entry.
+inline void note_run(uint64_t start_ns, uint64_t time_ns, qn_profile_entry* entry) {
+  entry->start_ns = start_ns;
+  entry->time_ns += time_ns;
+  ++entry->runs;
+}
+
 class LaterRun : public Allocated {
  public:
-  // `limit`: bytes that the outputs of these nodes may take.
-  LaterRun(const Model& model, const ExecutionOptions& options, size_t limit);
+  // `limit`: bytes that the outputs of these nodes may take. `profiling`: run() fills a profile.
+  LaterRun(const Model& model, const ExecutionOptions& options, size_t limit, bool profiling);
   ~LaterRun();
 
   // Says where the elements of a tensor lie that other nodes have computed, or that is an input, and which shape it has.
   void give(size_t index, const Tensor& tensor, const void* data);
-  // Runs all nodes. Stops before the next one if `cancelled` is set.
-  qn_status run(const qn_parallel* parallel, std::atomic<bool>* cancelled);
+  // Runs all nodes. Stops before the next one if `cancelled` is set. `profile`: an entry for each node, if profiling;
+  // `start`: when the session's run began, by now_ns().
+  qn_status run(const qn_parallel* parallel, std::atomic<bool>* cancelled, qn_profile_entry* profile, uint64_t start);
 
   // After a run: the shape of a tensor, and its elements.
   const Tensor& tensor(size_t index) const { return shapes_.tensors[index]; }
   const void* data(size_t index) const { return data_[index]; }
   // The same of an output that the user sees as QN_F16, `output` counts them; made by run().
   const void* half(size_t output) const { return halves_[output].data(); }
+#ifndef QN_SMALL  // has_subgraphs
+  // The sessions of a node's graphs; NULL for those that have not run.
+  const Vector<qn_session*>& sessions(size_t node) const { return planned_[node].sessions; }
+#endif
 
  private:
   // What a node was last planned for.
@@ -43,6 +55,7 @@ class LaterRun : public Allocated {
   struct Sizing;
 
   qn_status run_node(size_t index);
+  qn_status run_timed(size_t index, qn_profile_entry* entry, uint64_t start);
   qn_status run_sized_by_run(size_t index);
   bool is_value_input(size_t index, size_t input) const;
   bool has_met(size_t index) const;
@@ -62,6 +75,8 @@ class LaterRun : public Allocated {
 
   const Model& model_;
   const ExecutionOptions& options_;
+  const bool profiling_;
+  uint64_t macs_inside_ = 0;   // of the graphs that the present node has run, if profiling
   size_t left_;                // bytes that outputs may still take
   Graph shapes_;               // tensors and constants of the model
   Vector<const void*> data_;   // per tensor: its elements

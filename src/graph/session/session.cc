@@ -116,7 +116,15 @@ qn_status plan(qn_session& session, Graph graph, size_t limit) {
     for (const Execution::Step& step : execution->steps()) {
       const Node& node = execution->graph().nodes[step.shown];
       const PlanInfo info = step.plan->info();
-      profile.push_back({0, node.name.c_str(), kind_name(node), info.algorithm, info.kernel, info.macs, 0, 0});
+      profile.push_back({0, node.name.c_str(), kind_name(node), info.algorithm, info.kernel, info.macs, 0, 0, 0, 0});
+    }
+    for (const Node& node : session.model->later.nodes) {
+      profile.push_back({0, node.name.c_str(), kind_name(node), "", "", 0, 0, 0, 0, 0});
+    }
+    const bool continues = session.inside && session.profile.size() == profile.size();
+    for (size_t i = 0; continues && i < profile.size(); ++i) {
+      profile[i].time_ns = session.profile[i].time_ns;
+      profile[i].runs = session.profile[i].runs;
     }
   }
 #ifndef QN_SMALL  // has_subgraphs
@@ -277,19 +285,23 @@ struct Leave {
 };
 
 // Runs the nodes that come after the planned ones.
-qn_status run_later(qn_session& session, const qn_parallel* parallel) {
+qn_status run_later(qn_session& session, const qn_parallel* parallel, uint64_t start) {
   const Model& model = *session.model;
   if (!has_kinds || model.later.nodes.empty()) return QN_OK;
   std::unique_ptr<LaterRun> made;
   // A call of a small build may not change what is older than itself, and gives up, so it begins anew.
-  if (small || session.later == nullptr) made.reset(new LaterRun(model, session.options, session.later_limit));
+  if (small || session.later == nullptr) {
+    made.reset(new LaterRun(model, session.options, session.later_limit, session.profiling));
+  }
   LaterRun& later = made != nullptr ? *made : *session.later;
   const size_t first = session.graph().outputs.size() - model.later.reads.size();
   for (size_t i = 0; i < model.later.reads.size(); ++i) {
     const size_t t = at(model.later.reads[i]);
     later.give(t, session.graph().tensors[t], session.outputs()[first + i].block);
   }
-  const qn_status status = later.run(parallel, &session.cancelled);
+  const size_t planned = session.execution->steps().size();
+  qn_profile_entry* const profile = session.profiling ? session.profile.data() + planned : nullptr;
+  const qn_status status = later.run(parallel, &session.cancelled, profile, start);
   if (made != nullptr) {
     session.forget_later();
     session.later = made.release();
@@ -311,6 +323,43 @@ qn_status advance_states(qn_session& session) {
 qn_status advance_states(qn_session&) { return QN_OK; }
 #endif
 
+// Forgets the last run, also in the sessions of graphs that nodes have run.
+void reset_profile(qn_session& session) {
+  for (qn_profile_entry& entry : session.profile) {
+    entry.start_ns = entry.time_ns = 0;
+    entry.runs = 0;
+  }
+#ifndef QN_SMALL  // has_subgraphs
+  for (size_t i = 0; session.later != nullptr && i < session.model->later.nodes.size(); ++i) {
+    for (qn_session* const child : session.later->sessions(i)) {
+      if (child != nullptr) reset_profile(*child);
+    }
+  }
+#endif
+}
+
+// Finds an entry among those of a session and of the sessions inside. `left`: how many entries come before it, from
+// which those that are passed are taken off.
+bool find_entry(const qn_session& session, uint32_t depth, size_t* left, qn_profile_entry* found) {
+  const size_t count = session.profile.size(), planned = std::min(count, session.execution->steps().size());
+  size_t i = std::min(*left, planned);
+  for (*left -= i; i < count; ++i) {
+    if ((*left)-- == 0) {
+      *found = session.profile[i];
+      found->depth = depth;
+      return true;
+    }
+#ifndef QN_SMALL  // has_subgraphs
+    if (i < planned || session.later == nullptr || session.profile[i].runs == 0) continue;
+    for (const qn_session* const child : session.later->sessions(i - planned)) {
+      const bool ran = child != nullptr && !child->profile.empty() && child->profile[0].runs != 0;
+      if (ran && find_entry(*child, depth + 1, left, found)) return true;
+    }
+#endif
+  }
+  return false;
+}
+
 qn_status run(qn_session& session) {
   const Execution& execution = *session.execution;
   Arena& arena = session.arena();
@@ -323,7 +372,7 @@ qn_status run(qn_session& session) {
   const qn_parallel* parallel = session.parallel.run == nullptr ? nullptr : &session.parallel;
   session.has_run = false;
   arena.last = &session;
-  for (qn_profile_entry& entry : session.profile) entry.start_ns = entry.time_ns = 0;
+  if (session.profiling && !session.inside) reset_profile(session);
   const uint64_t start = session.profiling ? now_ns() : 0;
   execution.begin(buffers);
   for (size_t i = 0; i < execution.steps().size(); ++i) {
@@ -334,12 +383,11 @@ qn_status run(qn_session& session) {
     const uint64_t before = session.profiling ? now_ns() : 0;
     QN_TRY(execution.run(i, buffers, parallel));
     if (!session.profiling) continue;
-    session.profile[i].start_ns = before - start;
-    session.profile[i].time_ns = now_ns() - before;
+    note_run(before - start, now_ns() - before, &session.profile[i]);
   }
   execution.end(buffers);
   for (size_t i = 0; i < outputs; ++i) session.outputs()[i] = {const_cast<void*>(execution.output(i, buffers))};
-  QN_TRY(run_later(session, parallel));
+  QN_TRY(run_later(session, parallel, start));
   QN_TRY(advance_states(session));
   session.cancelled = false;  // a cancel that came too late must not stop the next run
   session.has_run = true;
@@ -456,16 +504,23 @@ size_t qn_session_memory(const qn_session* session) {
   return session == nullptr ? 0 : session->execution->arena_bytes();
 }
 
-size_t qn_session_profile_count(const qn_session* session) { return session == nullptr ? 0 : session->profile.size(); }
+size_t qn_session_profile_count(const qn_session* session) {
+  if (session == nullptr) return 0;
+  size_t left = SIZE_MAX;
+  qn_profile_entry none;
+  quern::find_entry(*session, 0, &left, &none);
+  return SIZE_MAX - left;
+}
 
 qn_status qn_session_profile(const qn_session* session, size_t index, qn_profile_entry* entry) {
   return quern::guarded([=] {
     constexpr const char* who = "qn_session_profile";
     if (session == nullptr) return fail(QN_INVALID_ARGUMENT, "%s: session is NULL", who);
-    if (index >= session->profile.size()) {
-      return fail(QN_INVALID_ARGUMENT, "%s: entry %zu of %zu", who, index, session->profile.size());
+    size_t left = index;
+    qn_profile_entry result;
+    if (!quern::find_entry(*session, 0, &left, &result)) {
+      return fail(QN_INVALID_ARGUMENT, "%s: entry %zu of %zu", who, index, qn_session_profile_count(session));
     }
-    qn_profile_entry result = session->profile[index];
     return quern::give_struct(who, entry, &result, sizeof result);
   });
 }

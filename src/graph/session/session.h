@@ -20,6 +20,7 @@ struct qn_session : quern::Allocated {
   qn_tuning tuning = {};  // a reference of its own, if options.tuning is set
   quern::ExecutionOptions options;
   bool profiling = false;
+  bool inside = false;  // a node of another session runs it: its profile sums up the runs that make up one run of that
   size_t user_limit = 0;  // bytes that planning may take; 0: the user gave no limit
   quern::Shared<const quern::Execution> execution;
   quern::Arena own_arena;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "convert/common/file.h"
 #include "tool/command/command.h"
@@ -27,12 +28,13 @@ struct ProfileArguments {
 
 uint64_t total_ns(const Profile& profile) {
   uint64_t sum = 0;
-  for (const qn_profile_entry& entry : profile) sum += entry.time_ns;
+  for (const ProfileEntry& entry : profile) sum += entry.depth == 0 ? entry.time_ns : 0;
   return sum;
 }
 
 struct MeasuredProfile {
   Profile profile;
+  double ms;  // of the run
   RunWork work;
   double peak;  // operations per second of all threads; 0 without a peak
 };
@@ -48,19 +50,19 @@ MeasuredProfile measure(qn_session* session, const std::vector<InputData>& data,
   }
   const RunWork work = work_of(last_profile(session));
   PeakMeter meter(peak_loop_for(work.type), parallel);
-  std::vector<Profile> profiles;
+  std::vector<std::pair<double, Profile>> profiles;
   for (size_t i = 0; i < runs; ++i) {
     const double begin = meter.now();
-    run_session(session, data);
+    const double ms = run_session(session, data);
     meter.add(meter.now() - begin);
-    profiles.push_back(last_profile(session));
+    profiles.emplace_back(ms, last_profile(session));
     if (meter.due()) meter.take_turn();
     progress.step();
   }
   const auto middle = profiles.begin() + static_cast<std::ptrdiff_t>(runs / 2);
   std::nth_element(profiles.begin(), middle, profiles.end(),
-                   [](const Profile& a, const Profile& b) { return total_ns(a) < total_ns(b); });
-  return {*middle, work, meter.ops_per_second()};
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  return {middle->second, middle->first, work, meter.ops_per_second()};
 }
 
 std::string percent_of_peak(uint64_t macs, uint64_t ns, double peak) {
@@ -74,21 +76,23 @@ void print_table(const MeasuredProfile& measured) {
   const double total = static_cast<double>(std::max<uint64_t>(total_ns(profile), 1));
   fmt::print("{:>10} {:>6} {:>6}  {:<20} {:<10} {:<28} {}\n", "us", "share%", "peak%", "operator", "algorithm",
              "kernel", "name");
-  for (const qn_profile_entry& e : profile) {
-    fmt::print("{:>10.1f} {:>6.1f} {:>6}  {:<20} {:<10} {:<28} {}\n", static_cast<double>(e.time_ns) / 1e3,
-               100 * static_cast<double>(e.time_ns) / total, percent_of_peak(e.macs, e.time_ns, peak), e.op,
-               e.algorithm, e.kernel, e.name);
+  for (const ProfileEntry& e : profile) {
+    const std::string runs = e.runs > 1 ? fmt::format(" ({} runs)", e.runs) : "";
+    fmt::print("{:>10.1f} {:>6.1f} {:>6}  {:<20} {:<10} {:<28} {}{}\n", static_cast<double>(e.time_ns) / 1e3,
+               100 * static_cast<double>(e.time_ns) / total, percent_of_peak(e.macs * e.runs, e.time_ns, peak),
+               std::string(2 * e.depth, ' ') + e.op, e.algorithm, e.kernel, e.name, runs);
   }
   const std::string text =
       peak == 0 ? "" : fmt::format("; the peak is {:.1f} {}", peak / 1e9, unit_of(measured.work.type));
-  fmt::print("{:>10.1f} {:>6.1f} {:>6}  all {} operators{}\n", total / 1e3, 100.0,
-             percent_of_peak(measured.work.macs, total_ns(profile), peak), profile.size(), text);
+  fmt::print("{:>10.1f} {:>6.1f} {:>6}  all {} operators; the run took {:.1f} us{}\n", total / 1e3, 100.0,
+             percent_of_peak(measured.work.macs, total_ns(profile), peak), profile.size(), 1e3 * measured.ms, text);
 }
 
 // The event format that chrome://tracing and Perfetto read: one complete event per operator, times in microseconds.
 void write_trace(const Profile& profile, const std::string& path) {
   auto events = nlohmann::ordered_json::array();
-  for (const qn_profile_entry& e : profile)
+  for (const ProfileEntry& e : profile) {
+    if (e.depth > 0) continue;  // what ran inside has no time of its own: it is a sum over runs
     events.push_back({{"name", e.name},
                       {"cat", e.op},
                       {"ph", "X"},
@@ -97,6 +101,7 @@ void write_trace(const Profile& profile, const std::string& path) {
                       {"pid", 1},
                       {"tid", 1},
                       {"args", {{"op", e.op}, {"algorithm", e.algorithm}, {"kernel", e.kernel}, {"macs", e.macs}}}});
+  }
   const nlohmann::ordered_json trace = {{"displayTimeUnit", "ms"}, {"traceEvents", events}};
   write_file(path, trace.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
@@ -133,9 +138,9 @@ Action profile_command(CLI::App& app) {
       ->type_name("FILE.json");
   app.footer(
       "peak% is the share of the peak that an operator's multiply-accumulates reach. The peak is that of a loop of\n"
-      "multiply-adds of the type that most of the model has, on as many threads. It runs in turn with the model, for "
-      "an\n"
-      "eighth of the time, because clocks fall under load.");
+      "multiply-adds of the type that most of the model has, on as many threads. It runs in turn with the model, for\n"
+      "an eighth of the time, because clocks fall under load. Operators whose shapes only a run knows come last. The\n"
+      "line of a branch or a loop includes what ran inside: that follows, indented, and does not count again.");
   return [arguments] { return profile(*arguments); };
 }
 
