@@ -9,6 +9,7 @@
 #include "convert/common/error.h"
 #include "convert/model_stats.h"
 #include "extra/node.h"
+#include "graph/ir/custom.h"
 #include "graph/ir/kinds.h"
 #include "kernel/type.h"
 
@@ -50,6 +51,9 @@ const std::map<std::string, std::string> kernels_of_registered = {
     {"softplus", "vexp"},
     {"swish", "vsigmoid"},
 };
+
+// Kinds that compute nothing: their results are sizes of tensors.
+const std::set<std::string> only_shapes = {"shape_of", "size_of", "sizes"};
 
 bool is_extra(const std::string& name) {
   static const std::vector<qn_kind> kinds = extra::all_kinds();
@@ -219,5 +223,18 @@ class Needs {
 }  // namespace
 
 std::string needs_of(const Graph& graph) { return Needs(graph).text(); }
+
+bool has_kernels(const Graph& graph, const Node& node) {
+  if (node.kind == OpKind::custom) {
+    const qn_kind* const kind = find_kind(node.type.c_str());
+    if (kind != nullptr && (kind->flags & QN_KIND_MOVES) != 0) return true;
+    if (only_shapes.count(node.type.c_str()) != 0) return true;
+    if (kernels_of_registered.count(node.type.c_str()) == 0) return false;
+    return node.inputs.empty() || node.inputs[0] == no_tensor || tensor_of(graph, node.inputs[0]).type == QN_F32;
+  }
+  const Kind& kind = kind_of(node.kind);
+  const bool runs_graphs = node.kind == OpKind::branch || node.kind == OpKind::loop;
+  return runs_graphs || kind.has_weights() || kind.types == TypeRule::moved || kernels_of.count(node.kind) != 0;
+}
 
 }  // namespace quern

@@ -13,4 +13,7 @@ namespace quern {
 // cannot be decoded.
 std::string needs_of(const Graph& graph);
 
+// Does a node compute by kernels (kernel/), or only move elements? All others run as plain C++.
+bool has_kernels(const Graph& graph, const Node& node);
+
 }  // namespace quern

@@ -1,5 +1,6 @@
 // The commands that describe models, estimate and make them: info, predict, prune, quantize and zoo.
 #include <gtest/gtest.h>
+#include <quern/extra.h>
 #include <quern/quern.h>
 
 #include <filesystem>
@@ -89,8 +90,9 @@ TEST_F(Command, InfoDescribesAModel) {
   const json info = json::parse(r.out);
   std::set<std::string> keys;
   for (const auto& [key, value] : info.items()) keys.insert(key);
-  EXPECT_EQ(keys, (std::set<std::string>{"inputs", "outputs", "operators", "extra_operators", "parameters", "nonzeros",
-                                         "sparsity", "layers", "macs", "file_bytes"}));
+  EXPECT_EQ(keys, (std::set<std::string>{"inputs", "outputs", "operators", "inner_operators", "extra_operators",
+                                         "extra_nodes", "scalar_nodes", "states", "parameters", "nonzeros", "sparsity",
+                                         "layers", "macs", "operator_macs", "unsized_nodes", "loops", "file_bytes"}));
   EXPECT_EQ(info["inputs"][0]["name"], "input");
   EXPECT_EQ(info["inputs"][0]["type"], "f32");
   EXPECT_EQ(info["inputs"][0]["shape"], (std::vector<size_t>{1, 3, 8, 8}));
@@ -107,6 +109,40 @@ TEST_F(Command, InfoDescribesAModel) {
   const Result text = quern({"info", "tiny.qn"});
   EXPECT_EQ(text.status, 0);
   EXPECT_NE(text.out.find("1x3x8x8"), std::string::npos);
+  EXPECT_NE(text.out.find("in fully_connected\n"), std::string::npos) << text.out;
+}
+
+// A state, a product of libquern-extra, and an operator without kernels.
+TEST_F(Command, InfoExplainsStatesWorkAndNeeds) {
+  check(qn_extra_register());
+  Graph graph;
+  const int x = add_tensor(graph, "x", QN_F32, {3, 4}), memory = add_tensor(graph, "memory", QN_F32, {4, 4});
+  graph.inputs = {{.tensor = x}, {.tensor = memory}};
+  const int product = add_node(graph, OpKind::custom, "times", {x, memory}, {});
+  graph.nodes[0].type = "matmul";
+  const int next = add_node(graph, OpKind::custom, "size", {memory}, {});
+  graph.nodes[1].type = "abs";
+  graph.tensors[at(product)].name = "y";
+  graph.tensors[at(next)].name = "memory out";
+  graph.outputs = {{.tensor = product}, {.tensor = next}};
+  graph.states = {{1, 1}};
+  check(infer_shapes(graph));
+  check(write_model_file(graph, path("m.qn").c_str()));
+  const json info = json::parse(quern({"info", "m.qn", "--json"}).out);
+  EXPECT_EQ(info["states"],
+            (json{{{"input", "memory"}, {"output", "memory out"}, {"type", "f32"}, {"shape", {4, 4}}}}));
+  EXPECT_EQ(info["macs"], 48);
+  EXPECT_EQ(info["operator_macs"], (json{{"matmul", 48}}));
+  EXPECT_EQ(info["extra_nodes"], (json{{{"operator", "abs"}, {"count", 1}, {"first", "size"}},
+                                       {{"operator", "matmul"}, {"count", 1}, {"first", "times"}}}));
+  EXPECT_EQ(info["scalar_nodes"], (json{{{"operator", "abs"}, {"count", 1}, {"first", "size"}}}));
+  const std::string text = quern({"info", "m.qn"}).out;
+  for (const char* line : {"state      memory  f32 4x4, output memory out of the run before\n",
+                           "needs      libquern-extra, for abs (1, size), matmul (1, times); ",
+                           "slow       no kernels of their own, scalar reference code: abs (1, size)\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << text;
+  EXPECT_EQ(text.find("input      memory"), std::string::npos) << text;
+  EXPECT_EQ(text.find("output     memory out"), std::string::npos) << text;
 }
 
 // A variable of this process, which the command inherits.

@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "convert/common/error.h"
 #include "convert/needs.h"
@@ -58,14 +58,39 @@ nlohmann::ordered_json ports_json(const Graph& graph, const Vector<Port>& ports)
   return list;
 }
 
-// The kinds of nodes that libquern-extra has, also of graphs that nodes run.
-std::set<std::string> extra_kinds(const Graph& graph) {
-  std::set<std::string> kinds;
-  each_graph(graph, [&](const Graph& any) {
-    for (const Node& node : any.nodes)
-      if (node.kind == OpKind::custom) kinds.insert(kind_name(node));
-  });
-  return kinds;
+nlohmann::ordered_json states_json(const Graph& graph) {
+  auto list = nlohmann::ordered_json::array();
+  for (const State& state : graph.states) {
+    const Port& port = graph.inputs[state.input];
+    const Tensor& input = tensor_of(graph, port.tensor);
+    list.push_back({{"input", input.name.c_str()},
+                    {"output", tensor_of(graph, graph.outputs[state.output].tensor).name.c_str()},
+                    {"type", qn_type_string(port.type)},
+                    {"shape", std::vector<size_t>(input.shape.begin(), input.shape.end())}});
+  }
+  return list;
+}
+
+nlohmann::ordered_json kinds_json(const std::map<std::string, KindStats>& kinds) {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& [kind, stats] : kinds)
+    list.push_back({{"operator", kind}, {"count", stats.count}, {"first", stats.first}});
+  return list;
+}
+
+std::vector<std::string> names_of(const std::map<std::string, KindStats>& kinds) {
+  std::vector<std::string> names;
+  for (const auto& [kind, stats] : kinds) names.push_back(kind);
+  return names;
+}
+
+nlohmann::ordered_json loops_json(const std::vector<LoopStats>& loops) {
+  auto list = nlohmann::ordered_json::array();
+  for (const LoopStats& loop : loops) {
+    list.push_back({{"name", loop.name}, {"iterations", nullptr}, {"macs_per_iteration", loop.macs}});
+    if (loop.iterations != 0) list.back()["iterations"] = loop.iterations;
+  }
+  return list;
 }
 
 nlohmann::ordered_json postprocessing_json(const Graph& graph) {
@@ -97,33 +122,91 @@ nlohmann::ordered_json describe(const Graph& graph, const ModelFiles& files) {
       {"inputs", ports_json(graph, graph.inputs)},
       {"outputs", ports_json(graph, graph.outputs)},
       {"operators", operators},
-      {"extra_operators", extra_kinds(graph)},
+      {"inner_operators", stats.inner},
+      {"extra_operators", names_of(stats.extra)},
+      {"extra_nodes", kinds_json(stats.extra)},
+      {"scalar_nodes", kinds_json(stats.scalar)},
+      {"states", states_json(graph)},
       {"parameters", stats.parameters},
       {"nonzeros", stats.nonzeros},
       {"sparsity", part_of(stats.parameters - stats.nonzeros, stats.parameters)},
       {"layers", layers_json(stats.layers)},
       {"macs", stats.macs},
+      {"operator_macs", stats.macs_of},
+      {"unsized_nodes", kinds_json(stats.unsized)},
+      {"loops", loops_json(stats.loops)},
       {"file_bytes", bytes},
   };
   if (const auto results = postprocessing_json(graph); !results.is_null()) json["postprocessing"] = results;
   return json;
 }
 
-void print_ports(const char* what, const nlohmann::ordered_json& ports) {
-  for (const auto& port : ports) {
-    const auto shape = port["shape"].get<std::vector<size_t>>();
-    fmt::print("{:<11}{}  {} {}\n", what, port["name"].get<std::string>(), port["type"].get<std::string>(),
-               shape_text(shape.data(), shape.size()));
-    for (const auto& open : port.value("open", nlohmann::ordered_json::array())) {
-      fmt::print("{:<11}  dimension {} is open ({})\n", "", open["dimension"].get<size_t>(),
-                 open["name"].get<std::string>());
-    }
-    if (port.contains("quantization")) {
-      fmt::print("{:<11}  scale {:g}, zero point {}\n", "", port["quantization"]["scale"].get<double>(),
-                 port["quantization"]["zero_point"].get<int>());
-    }
-    if (port.contains("preprocessing")) fmt::print("{:<11}  images: {}\n", "", port["preprocessing"].dump());
+void print_port(const char* what, const nlohmann::ordered_json& port) {
+  const auto shape = port["shape"].get<std::vector<size_t>>();
+  fmt::print("{:<11}{}  {} {}\n", what, port["name"].get<std::string>(), port["type"].get<std::string>(),
+             shape_text(shape.data(), shape.size()));
+  for (const auto& open : port.value("open", nlohmann::ordered_json::array())) {
+    fmt::print("{:<11}  dimension {} is open ({})\n", "", open["dimension"].get<size_t>(),
+               open["name"].get<std::string>());
   }
+  if (port.contains("quantization")) {
+    fmt::print("{:<11}  scale {:g}, zero point {}\n", "", port["quantization"]["scale"].get<double>(),
+               port["quantization"]["zero_point"].get<int>());
+  }
+  if (port.contains("preprocessing")) fmt::print("{:<11}  images: {}\n", "", port["preprocessing"].dump());
+}
+
+// Prints the ports that are not states. `what`: "input" or "output".
+void print_ports(const char* what, const nlohmann::ordered_json& ports, const nlohmann::ordered_json& states) {
+  for (const auto& port : ports) {
+    const auto is_this = [&](const auto& state) { return state[what] == port["name"]; };
+    if (std::none_of(states.begin(), states.end(), is_this)) print_port(what, port);
+  }
+}
+
+void print_states(const nlohmann::ordered_json& states) {
+  for (const auto& state : states) {
+    const auto shape = state["shape"].get<std::vector<size_t>>();
+    fmt::print("{:<11}{}  {} {}, output {} of the run before\n", "state", state["input"].get<std::string>(),
+               state["type"].get<std::string>(), shape_text(shape.data(), shape.size()),
+               state["output"].get<std::string>());
+  }
+}
+
+// "lstm (2, the first is LSTM_1), matmul (1, MatMul_3)"
+std::string kinds_text(const nlohmann::ordered_json& kinds) {
+  std::vector<std::string> list;
+  for (const auto& kind : kinds) {
+    const size_t count = kind["count"];
+    list.push_back(fmt::format("{} ({}, {}{})", kind["operator"].get<std::string>(), count,
+                               count == 1 ? "" : "the first is ", kind["first"].get<std::string>()));
+  }
+  return fmt::format("{}", fmt::join(list, ", "));
+}
+
+void print_operators(const nlohmann::ordered_json& json) {
+  for (const auto& [kind, count] : json["operators"].items())
+    fmt::print("{:<11}{} {}\n", "operators", count.dump(), kind);
+  for (const auto& [kind, count] : json["inner_operators"].items())
+    fmt::print("{:<11}{} {} in branches and loops\n", "operators", count.dump(), kind);
+  const std::string extra = kinds_text(json["extra_nodes"]), scalar = kinds_text(json["scalar_nodes"]);
+  if (!extra.empty()) fmt::print("{:<11}libquern-extra, for {}; link it where the model runs\n", "needs", extra);
+  if (!scalar.empty()) fmt::print("{:<11}no kernels of their own, scalar reference code: {}\n", "slow", scalar);
+}
+
+void print_work(const nlohmann::ordered_json& json) {
+  fmt::print("{:<11}{:.3f} million multiply-accumulates\n", "work", json["macs"].get<double>() / 1e6);
+  for (const auto& [kind, macs] : json["operator_macs"].items())
+    fmt::print("{:<11}  {:.3f} million in {}\n", "", macs.get<double>() / 1e6, kind);
+  for (const auto& loop : json["loops"]) {
+    const bool known = !loop["iterations"].is_null();
+    fmt::print("{:<11}  loop {}: {:.3f} million in an iteration; {}\n", "", loop["name"].get<std::string>(),
+               loop["macs_per_iteration"].get<double>() / 1e6,
+               known ? fmt::format("counted {} times", loop["iterations"].get<uint64_t>())
+                     : "counted once, because only a run knows how many there are");
+  }
+  const std::string unsized = kinds_text(json["unsized_nodes"]);
+  if (!unsized.empty()) fmt::print("{:<11}  not counted, because only a run knows their shapes: {}\n", "", unsized);
 }
 
 int info(const InfoArguments& arguments) {
@@ -142,14 +225,11 @@ int info(const InfoArguments& arguments) {
     fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     return 0;
   }
-  print_ports("input", json["inputs"]);
-  print_ports("output", json["outputs"]);
+  print_ports("input", json["inputs"], json["states"]);
+  print_ports("output", json["outputs"], json["states"]);
+  print_states(json["states"]);
   if (json.contains("postprocessing")) fmt::print("{:<11}{}\n", "results", json["postprocessing"].dump());
-  for (const auto& [kind, count] : json["operators"].items())
-    fmt::print("{:<11}{} {}\n", "operators", count.dump(), kind);
-  const auto extra = json["extra_operators"].get<std::vector<std::string>>();
-  if (!extra.empty())
-    fmt::print("{:<11}libquern-extra, for {}; link it where the model runs\n", "needs", fmt::join(extra, ", "));
+  print_operators(json);
   fmt::print("{:<11}{}, {:.2f}% of them zero\n", "parameters", json["parameters"].get<uint64_t>(),
              100 * json["sparsity"].get<double>());
   for (const auto& layer : json["layers"]) {
@@ -157,7 +237,7 @@ int info(const InfoArguments& arguments) {
     fmt::print("{:<11}{:6.2f}% of {} zero in {}\n", "sparse", 100 * layer["sparsity"].get<double>(),
                layer["elements"].get<uint64_t>(), layer["name"].get<std::string>());
   }
-  fmt::print("{:<11}{:.3f} million multiply-accumulates\n", "work", json["macs"].get<double>() / 1e6);
+  print_work(json);
   fmt::print("{:<11}{} bytes\n", "file", json["file_bytes"].get<uint64_t>());
   return 0;
 }
