@@ -208,7 +208,8 @@ class Quantizer {
   }
 
  private:
-  void add_conversions(const String& name, int from, const Quantization& numbers, int to) {
+  // The name may be that of a tensor of the graph, which grows: it is copied.
+  void add_conversions(const String name, int from, const Quantization& numbers, int to) {
     const auto named = [&](const char* part) {
       String text = name;
       text += part;

@@ -144,6 +144,19 @@ TEST(Quantize, LayersComputeWithBytesAndTheRestWithFloats) {
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(want[i], got[i], 0.05);
 }
 
+// The list of tensors grows while the name of an input is read from it, whatever room the list has.
+TEST(Quantize, NodesAreNamedAfterInputs) {
+  for (size_t more = 0; more < 40; ++more) {
+    Builder b;
+    const int x = b.input({1, 4});
+    for (size_t i = 0; i < more; ++i) b.weights({1});
+    Graph graph = b.done(b.node(OpKind::fully_connected, {x, b.weights({2, 4})}));
+    Vector<QuantizedLayer> layers;
+    expect_ok(quantize(graph, ranges_of(graph, random(4, 9)), &layers));
+    EXPECT_STREQ(graph.nodes[0].name.c_str(), "x/quantize") << more;
+  }
+}
+
 TEST(Quantize, RangesHaveAnExactZero) {
   const Graph floats = sample_graph();
   Vector<Range> ranges(tensors_to_observe(floats).size());
