@@ -1,7 +1,14 @@
 #include "tool/quantization.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "graph/file/format.h"
 #include "graph/file/sparse.h"
+#include "tool/output/outputs.h"
 #include "tool/progress.h"
 
 namespace quern {
@@ -19,7 +26,8 @@ void observe(const qn_session* session, Vector<Range>* ranges) {
 
 }  // namespace
 
-Vector<QuantizedLayer> quantize_model(Graph& graph, size_t samples, const Sample& sample, size_t threads) {
+Vector<QuantizedLayer> quantize_model(Graph& graph, const std::vector<size_t>& samples, const Sample& sample,
+                                      const SessionSettings& settings) {
   check(make_dense(graph));
   const Vector<int> tensors = tensors_to_observe(graph);
   Vector<Range> ranges(tensors.size());
@@ -27,16 +35,104 @@ Vector<QuantizedLayer> quantize_model(Graph& graph, size_t samples, const Sample
     qn_model* made = nullptr;
     check(make_model(observed(graph, tensors), nullptr, &made));
     const ModelPtr model(made);
-    const SessionPtr session = make_session(model.get(), {threads, false});
-    Progress progress("samples", samples);
-    for (size_t i = 0; i < samples; ++i, progress.step()) {
+    const SessionPtr session = make_session(model.get(), settings);
+    Progress progress("samples", samples.size());
+    for (const size_t i : samples) {
       run_session(session.get(), sample(model.get(), session.get(), i));
       observe(session.get(), &ranges);
+      progress.step();
     }
   }
   Vector<QuantizedLayer> layers;
   check(quantize(graph, ranges, &layers));
   return layers;
+}
+
+SampleSplit split_samples(size_t count) {
+  constexpr size_t parts = 5;
+  SampleSplit split;
+  split.held_out = count >= parts;
+  for (size_t i = 0; i < count; ++i) {
+    const bool apart = i % parts == parts - 1;
+    if (!split.held_out || !apart) split.calibration.push_back(i);
+    if (!split.held_out || apart) split.measured.push_back(i);
+  }
+  return split;
+}
+
+namespace {
+
+// Sums over all samples.
+struct Quality {
+  double signal = 0, noise = 0;
+  size_t items = 0, same = 0;
+
+  void add(const std::vector<double>& expected, const std::vector<double>& got, size_t classes);
+  OutputQuality finish(const std::string& name) const;
+};
+
+// `classes`: values of each item, of which the largest counts; 0: the output is no classification.
+void Quality::add(const std::vector<double>& expected, const std::vector<double>& got, size_t classes) {
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const bool equal = expected[i] == got[i] || (std::isnan(expected[i]) && std::isnan(got[i]));
+    const double difference = equal ? 0 : expected[i] - got[i];
+    signal += std::isfinite(expected[i]) ? expected[i] * expected[i] : 0;
+    noise += std::isfinite(difference) ? difference * difference : std::numeric_limits<double>::infinity();
+  }
+  for (size_t i = 0; classes != 0 && i + classes <= expected.size(); i += classes) {
+    const auto best = [&](const std::vector<double>& values) {
+      const auto first = values.begin() + static_cast<std::ptrdiff_t>(i);
+      return std::max_element(first, first + static_cast<std::ptrdiff_t>(classes)) - first;
+    };
+    ++items;
+    same += best(expected) == best(got);
+  }
+}
+
+OutputQuality Quality::finish(const std::string& name) const {
+  OutputQuality quality;
+  quality.name = name;
+  quality.snr_db = noise == 0 ? std::numeric_limits<double>::infinity() : 10 * std::log10(signal / noise);
+  if (items != 0) quality.top1 = static_cast<double>(same) / static_cast<double>(items);
+  return quality;
+}
+
+// The length of the vectors, if an output has one for each item of the batch, such as [N, C] and [N, C, 1, 1]; else 0.
+size_t classes_of(const qn_tensor& tensor) {
+  const bool shaped = tensor.rank == 2 || tensor.rank == 4;
+  size_t classes = 1, vectors = 0;
+  for (uint32_t d = 1; d < tensor.rank; ++d) {
+    classes *= tensor.shape[d];
+    vectors += tensor.shape[d] != 1;
+  }
+  return shaped && vectors == 1 ? classes : 0;
+}
+
+}  // namespace
+
+std::vector<OutputQuality> compare_outputs(qn_model* real, qn_model* quantized, const std::vector<size_t>& samples,
+                                           const Sample& sample, const SessionSettings& settings) {
+  const SessionPtr before = make_session(real, settings), after = make_session(quantized, settings);
+  const std::vector<qn_port> ports = output_ports(real);
+  const bool detects = !model_graph(*real).postprocessing.detections.empty();
+  std::vector<Quality> sums(ports.size());
+  Progress progress("held-out samples", samples.size());
+  for (const size_t i : samples) {
+    const std::vector<InputData> inputs = sample(real, before.get(), i);
+    run_session(before.get(), inputs);
+    run_session(after.get(), inputs);
+    const std::vector<Output> expected = session_outputs(before.get(), ports),
+                              got = session_outputs(after.get(), ports);
+    for (size_t o = 0; o < ports.size(); ++o) {
+      const std::vector<double> values = real_numbers(expected[o]), other = real_numbers(got[o]);
+      if (values.size() != other.size()) throw Error(fmt::format("output \"{}\" has another size now", ports[o].name));
+      sums[o].add(values, other, detects ? 0 : classes_of(expected[o].tensor));
+    }
+    progress.step();
+  }
+  std::vector<OutputQuality> qualities;
+  for (size_t o = 0; o < ports.size(); ++o) qualities.push_back(sums[o].finish(ports[o].name));
+  return qualities;
 }
 
 }  // namespace quern

@@ -2,15 +2,45 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "compress/quantize.h"
 #include "tool/model.h"
 
 namespace quern {
 
-// Quantizes an optimized graph. `sample(model, session, i)` returns the inputs of sample i, of `samples`; the model and
-// the session have the graph's inputs. Shows a progress bar. Returns the layers of the result.
+// Reads samples: the inputs of sample i, for a model and a session that have the graph's inputs.
 using Sample = std::function<std::vector<InputData>(const qn_model* model, const qn_session* session, size_t i)>;
-Vector<QuantizedLayer> quantize_model(Graph& graph, size_t samples, const Sample& sample, size_t threads);
+
+// Quantizes an optimized graph. The samples of these indices say which ranges its tensors have. Shows a progress bar.
+// Returns the layers of the result.
+Vector<QuantizedLayer> quantize_model(Graph& graph, const std::vector<size_t>& samples, const Sample& sample,
+                                      const SessionSettings& settings);
+
+// Which samples calibrate, and which ones measure the result: of five or more every fifth measures, and the others
+// calibrate; of fewer all do both.
+struct SampleSplit {
+  std::vector<size_t> calibration, measured;
+  bool held_out = false;
+};
+SampleSplit split_samples(size_t count);
+
+// How close an output of the quantized model is to that of the model before.
+struct OutputQuality {
+  std::string name;
+  double snr_db = 0;  // power of the output to power of the difference; infinite without a difference
+  std::optional<double>
+      top1;  // of an output that is one vector per item: the part of items with the same largest value
+
+  // A noise of half the amplitude of the output, or more, leaves nothing to work with.
+  static constexpr double least_db = 6;
+  bool usable() const { return snr_db >= least_db; }
+};
+
+// Runs both models on the samples. Shows a progress bar.
+std::vector<OutputQuality> compare_outputs(qn_model* real, qn_model* quantized, const std::vector<size_t>& samples,
+                                           const Sample& sample, const SessionSettings& settings);
 
 }  // namespace quern

@@ -334,6 +334,69 @@ TEST_F(Command, QuantizeReportsAndShrinksTheFile) {
   EXPECT_EQ(read_whole(dir / "copy.qn"), read_whole(dir / "bytes.qn"));
 }
 
+// Ten samples, of which two are held out.
+TEST_F(Command, QuantizeMeasuresHeldOutSamples) {
+  fs::create_directory(dir / "samples");
+  for (size_t i = 0; i < 10; ++i) {
+    std::vector<float> values(3 * 64);
+    for (size_t k = 0; k < values.size(); ++k) values[k] = static_cast<float>((k * (i + 3)) % 19) / 9 - 1;
+    write_array(fmt::format("samples/{}.npy", i), {1, 3, 8, 8}, values);
+  }
+  const Result r = quern({"quantize", "tiny.qn", "-o", "q.qn", "--calibrate", "samples", "--json"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  const json report = json::parse(r.out);
+  EXPECT_EQ(report["samples"], 10);
+  EXPECT_EQ(report["calibration_samples"], 8);
+  EXPECT_EQ(report["measured_samples"], 2);
+  EXPECT_EQ(report["held_out"], true);
+  EXPECT_EQ(report["usable"], true);
+  ASSERT_EQ(report["outputs"].size(), 1u);
+  EXPECT_EQ(report["outputs"][0]["name"], "prob");
+  EXPECT_GT(report["outputs"][0]["snr_db"], 15);
+  EXPECT_EQ(report["outputs"][0]["top1_agreement"], 1.0);
+  const std::string text = quern({"quantize", "tiny.qn", "-o", "q.qn", "--calibrate", "samples"}).out;
+  EXPECT_NE(text.find("measured on 2 held-out samples; the other 8 calibrated\noutput prob: SNR "), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("dB, top-1 agreement 100.0%\n"), std::string::npos) << text;
+
+  // The held-out ones do not calibrate: 4.npy and 9.npy of ten. Fewer than five all do both.
+  write_array("samples/9.npy", {1, 3, 8, 8}, std::vector<float>(3 * 64, 1e6f));
+  succeeds({"quantize", "tiny.qn", "-o", "far.qn", "--calibrate", "samples"});
+  EXPECT_EQ(read_whole(dir / "far.qn"), read_whole(dir / "q.qn"));
+  const json few = json::parse(quern({"quantize", "tiny.qn", "-o", "q.qn", "--calibrate", "a.png", "--json"}).out);
+  EXPECT_EQ(few["held_out"], false);
+  EXPECT_EQ(few["calibration_samples"], 1);
+  EXPECT_EQ(few["measured_samples"], 1);
+}
+
+// Large numbers in the samples leave no steps for small ones, of which the output is made.
+TEST_F(Command, QuantizeSaysThatAModelIsRuined) {
+  Graph graph;
+  const int x = add_tensor(graph, "x", QN_F32, {1, 2});
+  graph.inputs = {{.tensor = x}};
+  const float first[] = {1e4f, 0, 0, 1}, last[] = {0, 1, 0, 1};
+  const int hidden =
+      add_node(graph, OpKind::fully_connected, "a", {x, add_constant(graph, "", QN_F32, {2, 2}, first), no_tensor}, {});
+  const int y = add_node(graph, OpKind::fully_connected, "b",
+                         {hidden, add_constant(graph, "", QN_F32, {2, 2}, last), no_tensor}, {});
+  graph.tensors[at(y)].name = "y";
+  graph.outputs = {{.tensor = y}};
+  check(infer_shapes(graph));
+  check(write_model_file(graph, path("wide.qn").c_str()));
+  write_array("x.npy", {1, 2}, {1, 0.5f});
+  const Result r = quern({"quantize", "wide.qn", "-o", "q.qn", "--calibrate", "x.npy"});
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_NE(r.out.find("measured on the 1 samples that also calibrated; with 5 or more, a fifth is held out\n"),
+            std::string::npos)
+      << r.out;
+  EXPECT_NE(r.out.find(": below 6 dB, the quantized model is not usable\n"), std::string::npos) << r.out;
+  const json report = json::parse(quern({"quantize", "wide.qn", "-o", "q.qn", "--calibrate", "x.npy", "--json"}).out);
+  EXPECT_EQ(report["usable"], false);
+  EXPECT_EQ(report["outputs"][0]["usable"], false);
+  EXPECT_LT(report["outputs"][0]["snr_db"], 6);
+  EXPECT_TRUE(fs::exists(dir / "q.qn"));
+}
+
 TEST_F(Command, QuantizeExplainsWhatIsWrong) {
   fs::create_directory(dir / "empty");
   EXPECT_NE(fails({"quantize", "tiny.qn", "-o", "q.qn", "--calibrate", "empty"}).find("no .npy arrays or pictures"),

@@ -318,8 +318,8 @@ Graph network_of_bytes(const char* name) {
   Graph graph = build_zoo(name, 1);
   check(infer_shapes(graph));
   check(optimize(graph));
-  quantize_model(
-      graph, 1, [](const qn_model*, const qn_session* session, size_t) { return random_inputs(session, 1); }, 1);
+  quantize_model(graph, {0},
+                 [](const qn_model*, const qn_session* session, size_t) { return random_inputs(session, 1); }, {});
   check(infer_shapes(graph));
   return graph;
 }

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -40,6 +42,30 @@ nlohmann::ordered_json layer_json(const QuantizedLayer& layer) {
   return json;
 }
 
+// Finite numbers for JSON: null without noise.
+nlohmann::ordered_json output_json(const OutputQuality& output) {
+  constexpr double lowest = -200;
+  nlohmann::ordered_json json = {{"name", output.name}, {"snr_db", nullptr}, {"top1_agreement", nullptr}};
+  if (output.snr_db < std::numeric_limits<double>::infinity()) json["snr_db"] = std::max(output.snr_db, lowest);
+  if (output.top1) json["top1_agreement"] = *output.top1;
+  json["usable"] = output.usable();
+  return json;
+}
+
+// Adds what was measured on samples.
+void report_quality(const SampleSplit& split, const std::vector<OutputQuality>& outputs, nlohmann::ordered_json* json) {
+  bool usable = true;
+  (*json)["calibration_samples"] = split.calibration.size();
+  (*json)["measured_samples"] = split.measured.size();
+  (*json)["held_out"] = split.held_out;
+  (*json)["outputs"] = nlohmann::ordered_json::array();
+  for (const OutputQuality& output : outputs) {
+    (*json)["outputs"].push_back(output_json(output));
+    usable = usable && output.usable();
+  }
+  (*json)["usable"] = usable;
+}
+
 nlohmann::ordered_json report(const QuantizeArguments& arguments, size_t samples, uint64_t source_bytes,
                               const Vector<QuantizedLayer>& layers) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
@@ -68,6 +94,26 @@ void print_layers(const nlohmann::ordered_json& report) {
   fmt::print("{} of {} layers compute with bytes; {} samples; {} bytes became {}\n",
              report["quantized_layers"].get<size_t>(), report["layers"].size(), report["samples"].get<size_t>(),
              report["source_bytes"].get<uint64_t>(), report["file_bytes"].get<uint64_t>());
+}
+
+void print_quality(const nlohmann::ordered_json& report) {
+  const size_t calibration = report["calibration_samples"], measured = report["measured_samples"];
+  if (report["held_out"].get<bool>()) {
+    fmt::print("measured on {} held-out samples; the other {} calibrated\n", measured, calibration);
+  } else {
+    fmt::print("measured on the {} samples that also calibrated; with 5 or more, a fifth is held out\n", measured);
+  }
+  for (const auto& output : report["outputs"]) {
+    const std::string snr =
+        output["snr_db"].is_null() ? "exact" : fmt::format("SNR {:.1f} dB", output["snr_db"].get<double>());
+    std::string agreement;
+    if (!output["top1_agreement"].is_null())
+      agreement = fmt::format(", top-1 agreement {:.1f}%", 100 * output["top1_agreement"].get<double>());
+    fmt::print("output {}: {}{}{}\n", output["name"].get<std::string>(), snr, agreement,
+               output["usable"].get<bool>()
+                   ? ""
+                   : fmt::format(": below {} dB, the quantized model is not usable", OutputQuality::least_db));
+  }
 }
 
 // Replaces folders by the files in them.
@@ -102,13 +148,22 @@ int run_quantize(const QuantizeArguments& arguments) {
     }
     return inputs;
   };
-  const Vector<QuantizedLayer> layers = quantize_model(graph, rounds.size(), sample, arguments.threads);
+  const SampleSplit split = split_samples(rounds.size());
+  const SessionSettings settings = {.threads = arguments.threads, .any_size = !arguments.reading.sizes.empty()};
+  const Vector<QuantizedLayer> layers = quantize_model(graph, split.calibration, sample, settings);
+  qn_model* made = nullptr;
+  check(make_model(graph, nullptr, &made));
+  const ModelPtr quantized(made);
+  const std::vector<OutputQuality> outputs =
+      compare_outputs(model.get(), quantized.get(), split.measured, sample, settings);
   check(write_model_file(graph, arguments.out.c_str()));
-  const nlohmann::ordered_json json = report(arguments, rounds.size(), source_bytes, layers);
+  nlohmann::ordered_json json = report(arguments, rounds.size(), source_bytes, layers);
+  report_quality(split, outputs, &json);
   if (arguments.json) {
     fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   } else {
     print_layers(json);
+    print_quality(json);
   }
   return 0;
 }
@@ -132,7 +187,14 @@ Action quantize_command(CLI::App& app) {
   add_threads(app, &arguments->threads);
   add_input_flags(app, &arguments->reading);
   app.footer(
-      "Weights get a scale for each output channel. Layers without a form for bytes go on computing with floats.");
+      "Weights get a scale for each output channel. Layers without an int8 form keep computing in f32. Of 5 samples "
+      "or\n"
+      "more, every fifth is held out: the others calibrate, and these compare the outputs before and after. SNR is "
+      "the\n"
+      "power of an output to the power of the difference. Top-1 agreement is the part of items whose largest value is\n"
+      "the same, of outputs of shape [N, C] or [N, C, 1, 1]. Below 6 dB the quantized model is not usable; it is "
+      "written\n"
+      "nevertheless, and the exit status is 0.");
   return [arguments] { return run_quantize(*arguments); };
 }
 

@@ -49,7 +49,7 @@ Action zoo_command(CLI::App& app) {
     }
     if (arguments->type == "qs8") {
       const auto sample = [&](const qn_model*, const qn_session* session, size_t) { return random_inputs(session, 1); };
-      quantize_model(graph, 1, sample, 1);
+      quantize_model(graph, {0}, sample, {});
     }
     check(write_model_file(graph, arguments->out.c_str()));
     return 0;
