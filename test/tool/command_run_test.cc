@@ -195,6 +195,17 @@ TEST_F(Command, BenchMeasures) {
   EXPECT_EQ(quern({"bench", "tiny.qn", "--runs", "1"}).status, 0);
 }
 
+TEST_F(Command, BenchSaysThatNothingCounts) {
+  Graph graph;
+  graph.inputs = {{.tensor = add_tensor(graph, "x", QN_F32, {2})}};
+  graph.outputs = {{.tensor = add_node(graph, OpKind::exp, "exp", {0}, {})}};
+  graph.tensors.back().name = "y";
+  check(infer_shapes(graph));
+  check(write_model_file(graph, path("exp.qn").c_str()));
+  const Result r = quern({"bench", "exp.qn", "--runs", "1"});
+  EXPECT_NE(r.out.find("no convolutions or fully connected layers: no GFLOP/s"), std::string::npos) << r.out << r.err;
+}
+
 TEST_F(Command, BenchComparesModelsOfBytesWithThePeakOfBytes) {
   succeeds({"quantize", "tiny.qn", "-o", "bytes.qn", "--calibrate", "a.png"});
   const json bench = json::parse(quern({"bench", "bytes.qn", "--runs", "1", "--json"}).out);

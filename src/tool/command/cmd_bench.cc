@@ -132,7 +132,9 @@ int bench(const BenchArguments& arguments) {
   std::string part;
   if (measured.peak != 0)
     part = fmt::format(", {:.1f}% of the peak of {:.1f}", measured.percent_of_peak, measured.peak / 1e9);
-  fmt::print("  {:.1f} {}{}\n", gflops, unit_of(measured.work.type), part);
+  if (measured.work.macs != 0) fmt::print("  {:.1f} {}{}\n", gflops, unit_of(measured.work.type), part);
+  if (measured.work.macs == 0)
+    fmt::print("  no convolutions or fully connected layers: no {}\n", unit_of(KernelType::f32));
   fmt::print("  {:.1f} ms to load, {:.1f} MiB at most\n", measured.load_ms,
              static_cast<double>(measured.peak_memory) / (1 << 20));
   return 0;
