@@ -1,8 +1,9 @@
 /* Quern: the operators of libquern-extra.
  *
  * The library registers kinds of nodes (kind.h) that convolution networks seldom need: recurrent layers, detection,
- * arithmetic on integers, operators that move elements. Models that contain any cannot be loaded without them. The shared
- * library registers them when it is loaded. Programs that link it statically call qn_extra_register(). */
+ * arithmetic on integers, operators that move elements. Models that contain any cannot be loaded without them. The
+ * shared library registers them when it is loaded, and dlclose() does not unload it. Programs that link it statically
+ * call qn_extra_register(). */
 #ifndef QUERN_EXTRA_H
 #define QUERN_EXTRA_H
 

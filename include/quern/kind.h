@@ -99,9 +99,18 @@ typedef struct qn_kind {
   qn_status (*run)(const qn_node_run* run);
 } qn_kind;
 
-/** Registers kinds, which must stay valid and unchanged for good. No model may be loading during the call. Fails if a
- *  kind of one of the names is registered already, if a kind lacks infer() or run(), or after 64 calls. */
+/** Registers an array of kinds, which must stay valid and unchanged until qn_unregister_kinds() has succeeded. Fails if
+ *  two kinds have one name, in the array or with one registered before, if a kind lacks infer() or run(), or if 64
+ *  arrays are registered. A call that fails registers none of the kinds. Not thread-safe: no other thread may load or
+ *  release a model, or run a session, during the call. */
 QN_API qn_status qn_register_kinds(const qn_kind* kinds, size_t count);
+
+/** Takes back the array that qn_register_kinds() was given at this address. A library that registers kinds must call
+ *  this before it is unloaded (dlclose()): the next model that is loaded would read memory that is gone. Returns
+ *  QN_INVALID_ARGUMENT, and changes nothing, if the array is not registered, or if models still have nodes of its
+ *  kinds: release them and their sessions first. Not thread-safe, like qn_register_kinds(). The kinds of libquern-extra
+ *  stay registered, and dlclose() does not unload that library. */
+QN_API qn_status qn_unregister_kinds(const qn_kind* kinds);
 
 /** @} */
 

@@ -1,6 +1,10 @@
 // Registers the kinds of all files.
 #include <quern/extra.h>
 
+#ifdef __APPLE__
+#include <dlfcn.h>
+#endif
+
 #include <vector>
 
 #include "extra/node.h"
@@ -26,7 +30,8 @@ std::vector<qn_kind> all_kinds() {
 extern "C" qn_status qn_extra_register(void) {
   static bool done = false;
   if (done) return QN_OK;
-  static const std::vector<qn_kind> all = quern::extra::all_kinds();
+  static const auto& all =
+      *new std::vector<qn_kind>(quern::extra::all_kinds());  // threads may still load models at exit
   const qn_status status = qn_register_kinds(all.data(), all.size());
   done = status == QN_OK;
   return status;
@@ -34,6 +39,14 @@ extern "C" qn_status qn_extra_register(void) {
 
 #ifndef QN_STATIC
 namespace {
+#ifdef __APPLE__
+// Keeps the library loaded after dlclose(), as -z nodelete does elsewhere: libquern and models refer to its kinds.
+[[maybe_unused]] const void* const kept = [] {
+  Dl_info self;
+  const bool known = dladdr(reinterpret_cast<const void*>(&qn_extra_register), &self) != 0;
+  return known ? dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) : nullptr;
+}();
+#endif
 [[maybe_unused]] const qn_status registered = qn_extra_register();
-}
+}  // namespace
 #endif

@@ -427,6 +427,61 @@ TEST_F(Registered, KindsThatAreWrongAreRefused) {
             "qn_register_kinds: kind 'test_other' has no outputs, or too many");
 }
 
+TEST_F(Registered, TwoKindsOfOneNameAreRefused) {
+  qn_kind two[] = {kind("test_twin", 1), kind("test_twin", 2)};
+  two[0].run = two[1].run = run_positive;
+  EXPECT_EQ(qn_register_kinds(two, 2), QN_INVALID_ARGUMENT);
+  EXPECT_STREQ(qn_last_message(), "qn_register_kinds: kind 'test_twin' is registered already");
+  EXPECT_EQ(find_kind("test_twin"), nullptr) << "a call that fails registers none of the kinds";
+}
+
+// Often enough that they would no longer fit beside each other.
+TEST_F(Registered, KindsCanBeUnregistered) {
+  qn_kind passing = kind("test_passing", 1);
+  passing.run = [](const qn_node_run* run) {
+    std::memcpy(run->outputs[0].data, run->inputs[0].data, count(run->inputs[0].tensor) * sizeof(float));
+    return QN_OK;
+  };
+  Vector<unsigned char> file;
+  for (int i = 0; i < 100; ++i) {
+    expect_ok(qn_register_kinds(&passing, 1));
+    GraphBuilder b;
+    b.output(custom(b, "test_passing", {custom(b, "test_positive", {b.input("x", {2})})}), "y");
+    b.output(custom(b, "test_passing", {b.input("z", {2})}), "of z");
+    const Graph graph = b.done();
+    expect_ok(write_model(graph, &file));
+    {
+      Runner r(graph);
+      const Floats data = {1, 2};
+      expect_ok(r.run({data.data(), data.data()}));
+      EXPECT_EQ(r.output(), data);
+      EXPECT_EQ(qn_unregister_kinds(&passing), QN_INVALID_ARGUMENT);
+      EXPECT_STREQ(qn_last_message(), "qn_unregister_kinds: 2 nodes of models use kinds");
+    }
+    expect_ok(qn_unregister_kinds(&passing));
+  }
+  qn_model* model;
+  EXPECT_EQ(qn_model_load_memory(file.data(), file.size(), nullptr, &model), QN_BAD_MODEL);
+  for (const qn_kind* const none : {static_cast<const qn_kind*>(nullptr), static_cast<const qn_kind*>(&passing)}) {
+    EXPECT_EQ(qn_unregister_kinds(none), QN_INVALID_ARGUMENT);
+    EXPECT_STREQ(qn_last_message(), "qn_unregister_kinds: kinds is not registered");
+  }
+}
+
+// A model that fails to load uses no kinds.
+TEST_F(Registered, FailedModelsDoNotKeepKinds) {
+  qn_kind failing = kind("test_failing", 1);
+  failing.create = [](const qn_node*, const qn_operand*, size_t, void**) { return qn_fail(QN_BAD_MODEL, "no"); };
+  failing.release = [](void*) {};
+  failing.run = run_positive;
+  expect_ok(qn_register_kinds(&failing, 1));
+  GraphBuilder b;
+  b.output(custom(b, "test_failing", {b.input("x", {2})}), "y");
+  qn_model* model;
+  EXPECT_EQ(make_model(b.done(), nullptr, &model), QN_BAD_MODEL);
+  expect_ok(qn_unregister_kinds(&failing));
+}
+
 // Nodes of the library's own kinds behind one that only a run sizes: their constants are checked all the same.
 TEST_F(Registered, ConstantsOfLaterNodesAreChecked) {
   const auto message = [](OpKind kind, const std::vector<Shape>& constants, const Attributes& attributes = {}) {

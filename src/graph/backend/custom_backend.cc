@@ -88,30 +88,30 @@ class CustomPlan : public NodePlan {
 
 class CustomOperator : public NodeOperator {
  public:
-  explicit CustomOperator(const qn_kind& kind) : kind_(kind), made_(kind.release) {}
+  explicit CustomOperator(const qn_kind& kind) : use_(kind), made_(kind.release) {}
 
   qn_status create(const Graph& graph, const Node& node) {
-    if (kind_.create == nullptr) return QN_OK;
+    if (use_.kind.create == nullptr) return QN_OK;
     const Vector<qn_operand> inputs = operands_of(graph, node.inputs);
     void* made = nullptr;
-    QN_TRY(call_host(kind_.create, shown(node), inputs.data(), inputs.size(), &made));
+    QN_TRY(call_host(use_.kind.create, shown(node), inputs.data(), inputs.size(), &made));
     made_.set(made);
     return QN_OK;
   }
 
   qn_status run(qn_node_run* run) const {
     run->made = made_.get();
-    return call_host(kind_.run, const_cast<const qn_node_run*>(run));
+    return call_host(use_.kind.run, const_cast<const qn_node_run*>(run));
   }
 
-  bool in_place(size_t) const override { return (kind_.flags & QN_KIND_IN_PLACE) != 0; }
+  bool in_place(size_t) const override { return (use_.kind.flags & QN_KIND_IN_PLACE) != 0; }
   bool strided() const override { return false; }
   Layouts layouts() const override { return Layouts::nhwc; }
   double cost(const Graph&, const Node&, const ExecutionOptions&) const override { return 0; }
 
   qn_status plan(const Graph& shapes, const Node& node, const ExecutionOptions& options,
                  std::unique_ptr<NodePlan>* plan) const override {
-    std::unique_ptr<CustomPlan> made(new CustomPlan(kind_, shapes, node, made_.get()));
+    std::unique_ptr<CustomPlan> made(new CustomPlan(use_.kind, shapes, node, made_.get()));
     QN_TRY(made->plan(options.tasks));
     *plan = std::move(made);
     return QN_OK;
@@ -127,7 +127,7 @@ class CustomOperator : public NodeOperator {
   }
 
  private:
-  const qn_kind& kind_;
+  const KindUse use_;
   Made made_;
 };
 

@@ -1,7 +1,9 @@
 #include "graph/ir/custom.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <iterator>
 
 #include "base/status.h"
 #include "graph/backend/backend.h"
@@ -11,14 +13,20 @@
 namespace quern {
 namespace {
 
-// The arrays that calls of qn_register_kinds() have given.
+// An array that qn_register_kinds() was given.
 struct Registered {
-  const qn_kind* kinds;
+  const qn_kind* kinds;  // NULL: free
   size_t count;
+  std::atomic<size_t> uses;  // of its kinds, by models
 };
-constexpr size_t max_arrays = 64;
-Registered arrays[max_arrays];
-size_t array_count = 0;
+constinit Registered arrays[64] = {};
+
+Registered* find_array(const qn_kind* kinds) {
+  for (Registered& array : arrays) {
+    if (array.kinds == kinds) return &array;
+  }
+  return nullptr;
+}
 
 constexpr size_t most_operands = 256, most_parameters = 256;
 
@@ -64,12 +72,18 @@ const T* list_of(const qn_node* node, const char* name, Vector<T> Parameter::*li
 }  // namespace
 
 const qn_kind* find_kind(const char* name) {
-  for (size_t a = 0; a < array_count; ++a) {
-    for (size_t i = 0; i < arrays[a].count; ++i) {
-      if (std::strcmp(arrays[a].kinds[i].name, name) == 0) return &arrays[a].kinds[i];
+  for (const Registered& array : arrays) {
+    for (size_t i = 0; i < array.count; ++i) {
+      if (std::strcmp(array.kinds[i].name, name) == 0) return &array.kinds[i];
     }
   }
   return nullptr;
+}
+
+void count_use(const qn_kind& kind, int one) noexcept {
+  Registered* array = arrays;
+  while (&kind < array->kinds || &kind >= array->kinds + array->count) ++array;
+  array->uses += static_cast<size_t>(one);
 }
 
 Vector<qn_operand> operands_of(const Graph& graph, const Vector<int>& tensors) {
@@ -174,11 +188,32 @@ qn_status qn_fail(qn_status status, const char* message) { return quern::fail(st
 qn_status qn_register_kinds(const qn_kind* kinds, size_t count) {
   return quern::guarded([=] {
     if (kinds == nullptr && count != 0) return quern::fail(QN_INVALID_ARGUMENT, "qn_register_kinds: kinds is NULL");
-    if (quern::array_count == quern::max_arrays) {
-      return quern::fail(QN_INVALID_ARGUMENT, "qn_register_kinds: called more than %zu times", quern::max_arrays);
+    if (count == 0) return QN_OK;
+    quern::Registered* const array = quern::find_array(nullptr);
+    if (array == nullptr) {
+      return quern::fail(QN_INVALID_ARGUMENT, "qn_register_kinds: more than %zu arrays", std::size(quern::arrays));
     }
-    for (size_t i = 0; i < count; ++i) QN_TRY(quern::check_kind(kinds[i]));
-    quern::arrays[quern::array_count++] = {kinds, count};
+    // Each kind is registered once it is checked, so that the next one cannot have its name.
+    for (array->kinds = kinds; array->count < count; ++array->count) {
+      const qn_status status = quern::check_kind(kinds[array->count]);
+      if (status == QN_OK) continue;
+      array->kinds = nullptr, array->count = 0;
+      return status;
+    }
+    return QN_OK;
+  });
+}
+
+qn_status qn_unregister_kinds(const qn_kind* kinds) {
+  return quern::guarded([=] {
+    quern::Registered* const array = kinds == nullptr ? nullptr : quern::find_array(kinds);
+    if (array == nullptr) {
+      return quern::fail(QN_INVALID_ARGUMENT, "qn_unregister_kinds: kinds is not registered");
+    }
+    if (const size_t uses = array->uses; uses != 0) {
+      return quern::fail(QN_INVALID_ARGUMENT, "qn_unregister_kinds: %zu nodes of models use kinds", uses);
+    }
+    array->kinds = nullptr, array->count = 0;
     return QN_OK;
   });
 }

@@ -3,12 +3,34 @@
 
 #include <quern/kind.h>
 
+#include "base/journal.h"
 #include "graph/ir/rules.h"
 
 namespace quern {
 
 // Returns the registered kind of this name, or NULL.
 const qn_kind* find_kind(const char* name);
+
+// Adds to the number of uses of a kind.
+void count_use(const qn_kind& kind, int one) noexcept;
+
+// Keeps a kind registered: qn_unregister_kinds() refuses kinds in use.
+class KindUse {
+ public:
+  explicit KindUse(const qn_kind& used) : kind(used) {
+    count_use(kind, 1);
+    const auto end = [](void*, size_t address) { count_use(*reinterpret_cast<const qn_kind*>(address), -1); };
+    note(this, reinterpret_cast<size_t>(&kind), end);
+  }
+  KindUse(const KindUse&) = delete;
+  KindUse& operator=(const KindUse&) = delete;
+  ~KindUse() {
+    forget(this);
+    count_use(kind, -1);
+  }
+
+  const qn_kind& kind;
+};
 
 // What the functions of a kind see of a node.
 inline const qn_node* shown(const Node& node) { return reinterpret_cast<const qn_node*>(&node); }
