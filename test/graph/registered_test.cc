@@ -482,6 +482,38 @@ TEST_F(Registered, FailedModelsDoNotKeepKinds) {
   expect_ok(qn_unregister_kinds(&failing));
 }
 
+// What a kind asks for is a number of a host's: near SIZE_MAX it would become a few bytes once it is aligned.
+TEST_F(Registered, HugeWorkspacesAreRefused) {
+  static size_t asked;
+  qn_kind greedy = kind("test_greedy", 1);
+  greedy.plan = [](const qn_node*, void*, const qn_operand*, size_t, const qn_operand*, size_t, size_t, void**,
+                   size_t* workspace) {
+    *workspace = asked;
+    return QN_OK;
+  };
+  greedy.release_plan = [](void*) {};
+  greedy.run = [](const qn_node_run*) { return QN_OK; };
+  expect_ok(qn_register_kinds(&greedy, 1));
+  const Floats data = {1, 2};
+  for (const size_t size : {SIZE_MAX, SIZE_MAX - 62, SIZE_MAX - 63, SIZE_MAX - 4096, SIZE_MAX / 2 + 1, SIZE_MAX / 2}) {
+    asked = size;
+    GraphBuilder first, later;
+    first.output(custom(first, "test_greedy", {first.input("x", {2})}), "y");
+    later.output(custom(later, "test_greedy", {custom(later, "test_positive", {later.input("x", {2})})}), "y");
+    qn_model* model = nullptr;
+    expect_ok(make_model(first.done(), nullptr, &model));
+    qn_session* session = nullptr;
+    EXPECT_EQ(qn_session_create(model, nullptr, &session), QN_OUT_OF_MEMORY) << size;
+    if (size > SIZE_MAX / 2) {
+      EXPECT_EQ(std::string(qn_last_message()),
+                "node 'custom0': kind 'test_greedy': a workspace of " + std::to_string(size) + " bytes is too large");
+    }
+    qn_model_release(model);
+    EXPECT_EQ(Runner(later.done()).run({data.data()}), QN_OUT_OF_MEMORY) << size;
+  }
+  expect_ok(qn_unregister_kinds(&greedy));
+}
+
 // Nodes of the library's own kinds behind one that only a run sizes: their constants are checked all the same.
 TEST_F(Registered, ConstantsOfLaterNodesAreChecked) {
   const auto message = [](OpKind kind, const std::vector<Shape>& constants, const Attributes& attributes = {}) {

@@ -52,7 +52,8 @@ class CustomPlan : public NodePlan {
     QN_TRY(call_host(kind_.plan, shown(node_), made_, std::as_const(inputs_).data(), inputs_.size(),
                      std::as_const(outputs_).data(), outputs_.size(), tasks, &planned, &workspace_));
     planned_.set(planned);
-    return QN_OK;
+    if (workspace_ <= most_workspace) return QN_OK;
+    return fail(QN_OUT_OF_MEMORY, "kind '%s': a workspace of %zu bytes is too large", kind_.name, workspace_);
   }
 
   size_t workspace_size() const override {
@@ -75,6 +76,8 @@ class CustomPlan : public NodePlan {
   }
 
  private:
+  static constexpr size_t most_workspace = SIZE_MAX / 2;
+
   // The operands of a run lie behind the workspace that the kind has asked for.
   size_t own_workspace() const { return round_up(workspace_, cache_line); }
 
