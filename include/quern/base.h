@@ -199,7 +199,8 @@ struct pthreadpool;
 QN_API qn_status qn_parallel_from_pthreadpool(struct pthreadpool* pool, qn_parallel* parallel);
 
 /** Name of the highest instruction set level from which kernels are chosen on this machine; the environment variable
- *  QUERN_ISA can lower it: "ref", "sse41", "avx2", "avx512", "neon", "neonfma". */
+ *  QUERN_ISA can lower it: "ref", "sse41", "avx2", "avx512", "neon", "neonfma". The level is detected even where /proc
+ *  or /sys is missing. Sizes of caches are guessed then, which the log says (QN_LOG_WARNING). */
 QN_API const char* qn_cpu_level(void);
 
 /** @} */

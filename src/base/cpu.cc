@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 
 #include "base/core_kind.h"
 #include "base/cpus.h"
@@ -87,15 +88,68 @@ constexpr CoreName cores[] = {
     {"golden_cove", core_golden_cove},
 };
 
-// ---- features that our version of cpuinfo, of 2022, does not know
+// ---- features and cores
 
 #if defined(__x86_64__)
-bool has_avxvnni() {
-  unsigned int a, b, c, d;
-  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 4 & 1) != 0;
+// CPUID says everything, also where cpuinfo fails because /proc or /sys is missing.
+struct Leaf {
+  uint32_t a, b, c, d;  // 0 if the CPU does not have the leaf
+};
+Leaf cpuid(uint32_t number, uint32_t part = 0) {
+  Leaf leaf = {};
+  __get_cpuid_count(number, part, &leaf.a, &leaf.b, &leaf.c, &leaf.d);
+  return leaf;
 }
-#elif defined(__aarch64__)
-bool has_i8mm() {
+
+constexpr bool has_all(uint32_t word, std::initializer_list<int> bits) {
+  uint32_t mask = 0;
+  for (const int bit : bits) mask |= 1u << bit;
+  return (word & mask) == mask;
+}
+
+// The registers that the system saves when it switches threads: XCR0.
+uint32_t saved_registers() {
+  if (!has_all(cpuid(1).c, {27})) return 0;  // OSXSAVE
+  uint32_t low, high;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return low;
+}
+
+uint32_t detect_features(bool) {
+  const Leaf basic = cpuid(1), more = cpuid(7);
+  const uint32_t saved = saved_registers();
+  uint32_t isa = isa_ref;
+  if (has_all(basic.c, {19})) isa |= isa_sse41;
+  const bool avx2 = has_all(saved, {1, 2}) && has_all(basic.c, {12, 28}) && has_all(more.b, {5});  // with FMA and AVX
+  if (!avx2) return isa;
+  isa |= isa_avx2;
+  if (has_all(cpuid(7, 1).a, {4})) isa |= feature_avxvnni;
+  if (!has_all(saved, {5, 6, 7}) || !has_all(more.b, {16, 17, 30, 31})) return isa;  // F, DQ, BW, VL
+  isa |= isa_avx512;
+  if (has_all(more.c, {11})) isa |= feature_vnni;
+  if (has_all(more.c, {1})) isa |= feature_vbmi;
+  return isa;
+}
+
+X86Id x86_id(uint32_t features) {
+  constexpr uint32_t intel = 0x6c65746e, amd = 0x444d4163;  // the ends of GenuineIntel and AuthenticAMD
+  const uint32_t signature = cpuid(1).a, maker = cpuid(0).c;
+  return {maker == intel ? Vendor::intel
+          : maker == amd ? Vendor::amd
+                         : Vendor::other,
+          (signature >> 8 & 0xf) + (signature >> 20 & 0xff), (signature >> 4 & 0xf) | (signature >> 12 & 0xf0),
+          features};
+}
+
+CoreKind kind_of_cpu(const cpuinfo_core*, uint32_t features) { return core_of(x86_id(features)); }
+
+CpuIdentity identity_of(const cpuinfo_core* core) {
+  const X86Id id = x86_id(0);
+  return {core == nullptr ? "" : core->package->name, id.family, id.model, 0};
+}
+#else
+#if defined(__aarch64__)
+bool has_i8mm() {  // which our version of cpuinfo, of 2022, does not know
 #if defined(__linux__)
   return (getauxval(AT_HWCAP2) >> 13 & 1) != 0;
 #elif defined(__APPLE__)
@@ -108,49 +162,36 @@ bool has_i8mm() {
 }
 #endif
 
-uint32_t detect_features() {
-  uint32_t isa = isa_ref;
-#if defined(__x86_64__)
-  if (cpuinfo_has_x86_sse4_1()) isa |= isa_sse41;
-  if (cpuinfo_has_x86_avx2() && cpuinfo_has_x86_fma3()) isa |= isa_avx2;
-  if ((isa & isa_avx2) != 0 && cpuinfo_has_x86_avx512f() && cpuinfo_has_x86_avx512dq() && cpuinfo_has_x86_avx512bw() &&
-      cpuinfo_has_x86_avx512vl()) {
-    isa |= isa_avx512;
-    if (cpuinfo_has_x86_avx512vnni()) isa |= feature_vnni;
-    if (cpuinfo_has_x86_avx512vbmi()) isa |= feature_vbmi;
-  }
-  if ((isa & isa_avx2) != 0 && has_avxvnni()) isa |= feature_avxvnni;
-#elif defined(__aarch64__)
+// Does the kernel report a feature?
+bool has_capability([[maybe_unused]] int bit) {
+#if defined(__linux__)
+  return (getauxval(AT_HWCAP) >> bit & 1) != 0;
+#else
+  return false;
+#endif
+}
+
+// Where cpuinfo works it knows better than the kernel, because some phones report too much or too little.
+uint32_t detect_features(bool known) {
+  uint32_t isa = isa_baseline;
+#if defined(__aarch64__)
   if (!has_integers) return isa;  // all kernels of floats are for the baseline
-  if (cpuinfo_has_arm_fp16_arith()) isa |= feature_fp16;
-  if (cpuinfo_has_arm_neon_dot()) isa |= feature_dotprod;
-  if ((isa & feature_dotprod) != 0 && has_i8mm()) isa |= feature_i8mm;
-#elif defined(__arm__)
-  if (cpuinfo_has_arm_neon()) isa |= isa_neon;
-  if (!small && cpuinfo_has_arm_neon_fma()) isa |= isa_neonfma;
+  if (known ? cpuinfo_has_arm_fp16_arith() : has_capability(10)) isa |= feature_fp16;
+  const bool dotprod = known ? cpuinfo_has_arm_neon_dot() : has_capability(20);
+  if (dotprod) isa |= has_i8mm() ? feature_dotprod | feature_i8mm : feature_dotprod;
+#else
+  if (small) return isa;
+  // Under emulation cpuinfo reads the file of another machine.
+  if (has_capability(12) || (known && cpuinfo_has_arm_neon())) isa |= isa_neon;
+  const bool fma = has_capability(16) || (known && cpuinfo_has_arm_neon_fma());  // VFPv4
+  if (fma && (isa & isa_neon) != 0) isa |= isa_neonfma;
 #endif
   return isa;
 }
 
-#if CPUINFO_ARCH_X86 || CPUINFO_ARCH_X86_64
-CpuIdentity identity_of(const cpuinfo_core& core) {
-  const uint32_t signature = core.cpuid;  // from leaf 1 of CPUID
-  return {core.package->name, (signature >> 8 & 0xf) + (signature >> 20 & 0xff),
-          (signature >> 4 & 0xf) | (signature >> 12 & 0xf0), 0};
-}
-
-CoreKind kind_of(const cpuinfo_core& core, uint32_t features) {
-  const CpuIdentity id = identity_of(core);
-  const Vendor vendor = core.vendor == cpuinfo_vendor_intel ? Vendor::intel
-                        : core.vendor == cpuinfo_vendor_amd ? Vendor::amd
-                                                            : Vendor::other;
-  return core_of({vendor, id.family, id.model, features});
-}
-#else
-CpuIdentity identity_of(const cpuinfo_core& core) { return {core.package->name, 0, 0, core.midr}; }
-
-CoreKind kind_of(const cpuinfo_core& core, uint32_t) {
-  switch (core.uarch) {
+CoreKind kind_of_cpu(const cpuinfo_core* core, uint32_t) {
+  if (core == nullptr) return {core_other, false};
+  switch (core->uarch) {
     case cpuinfo_uarch_cortex_a35:
     case cpuinfo_uarch_cortex_a53:
     case cpuinfo_uarch_cortex_a55r0: return {core_a53, true};
@@ -167,27 +208,18 @@ CoreKind kind_of(const cpuinfo_core& core, uint32_t) {
     case cpuinfo_uarch_neoverse_n2: return {core_n2, true};
     case cpuinfo_uarch_cortex_x1:
     case cpuinfo_uarch_neoverse_v1: return {core_v1, true};
-    default: return core_of_midr(core.midr);
+    default: return core_of_midr(core->midr);
   }
+}
+
+CpuIdentity identity_of(const cpuinfo_core* core) {
+  return core == nullptr ? CpuIdentity{"", 0, 0, 0} : CpuIdentity{core->package->name, 0, 0, core->midr};
 }
 #endif
 
 // Takes cpuinfo's first core, which is one of the fastest: these do most of the work. Under emulation cpuinfo may know
 // no core.
 const cpuinfo_core* fastest_core() { return cpuinfo_get_cores_count() > 0 ? cpuinfo_get_core(0) : nullptr; }
-
-// The features that are known even if cpuinfo fails: those of every CPU of the architecture, and on Linux for 32-bit
-// ARM those that the kernel reports.
-uint32_t baseline() {
-#if defined(__arm__) && defined(__linux__) && !defined(QN_SMALL)
-  constexpr unsigned long neon = 1ul << 12, vfpv4 = 1ul << 16;
-  const unsigned long features = getauxval(AT_HWCAP);
-  if ((features & neon) == 0) return isa_ref;
-  return (features & vfpv4) == 0 ? isa_ref | isa_neon : isa_ref | isa_neon | isa_neonfma;
-#else
-  return isa_baseline;
-#endif
-}
 
 void warn(const char* variable, const char* expected, const char* text, size_t length) {
   log(QN_LOG_WARNING, "%s: expected %s, got '%.*s'", variable, expected, static_cast<int>(length), text);
@@ -230,27 +262,37 @@ void detect_cache(const cpuinfo_cache* cache, size_t* bytes, Source* source) {
 // A cautious guess at a machine of which nothing is known.
 Cpu guess() {
   Cpu guess = {};
-  guess.isa = baseline();
+  guess.isa = isa_baseline;
   guess.core = core_other;
   guess.l1_bytes = 32u << 10, guess.l2_bytes = 512u << 10, guess.l3_bytes = 2u << 20;
   guess.quota = no_quota;
   return guess;
 }
 
+// Does the system say which features the CPU has, even if cpuinfo fails?
+#if defined(__x86_64__) || defined(__linux__)
+constexpr bool features_are_known = true;
+#else
+constexpr bool features_are_known = false;
+#endif
+
 void detect(Cpu* cpu) {
   Sources& sources = cpu->sources;
-  if (cpuinfo_initialize()) {
-    cpu->isa |= detect_features();
-    set_detected(&sources.isa);
+  const bool known = cpuinfo_initialize();
+  cpu->isa |= detect_features(known);
+  if (known || features_are_known) set_detected(&sources.isa);
+  if (has_cores) {
+    const CoreKind kind = kind_of_cpu(known ? fastest_core() : nullptr, cpu->isa);
+    cpu->core = kind.core;
+    if (kind.exact) set_detected(&sources.core);
+  }
+  if (known) {
     set_detected(&sources.cpus);
-    if (const cpuinfo_core* const core = has_cores ? fastest_core() : nullptr) {
-      const CoreKind kind = kind_of(*core, cpu->isa);
-      cpu->core = kind.core;
-      if (kind.exact) set_detected(&sources.core);
-    }
     detect_cache(cpuinfo_get_l1d_cache(0), &cpu->l1_bytes, &sources.l1);
     detect_cache(cpuinfo_get_l2_cache(0), &cpu->l2_bytes, &sources.l2);
     detect_cache(cpuinfo_get_l3_cache(0), &cpu->l3_bytes, &sources.l3);
+  } else if (!small) {
+    log(QN_LOG_WARNING, "cpuinfo failed: sizes of caches are guessed");
   }
   cpu->page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   set_detected(&sources.page);
@@ -349,10 +391,7 @@ const Cpu& cpu() {
   return cpu;
 }
 
-CpuIdentity cpu_identity() {
-  const cpuinfo_core* const core = cpuinfo_initialize() ? fastest_core() : nullptr;
-  return core != nullptr ? identity_of(*core) : CpuIdentity{"", 0, 0, 0};
-}
+CpuIdentity cpu_identity() { return identity_of(cpuinfo_initialize() ? fastest_core() : nullptr); }
 
 const char* isa_name(uint32_t isa) {
   for (const Level& level : levels) {

@@ -105,8 +105,8 @@ struct Cpu {
   Sources sources;                      // not in small builds
 };
 
-// This machine. It is detected once; the call is thread-safe. If cpuinfo_initialize() fails, the features that every CPU
-// has remain.
+// This machine. It is detected once; the call is thread-safe. If cpuinfo_initialize() fails, the features are those that
+// CPUID (x86) or the kernel (Linux on ARM) reports, elsewhere those that every CPU has; the rest is guessed.
 //
 // Environment variables make the library take this machine for another one, but in small builds, which read none. A value
 // that is wrong goes to the log and is ignored.

@@ -75,8 +75,9 @@ size_t count_fast(const cpuinfo_cluster* clusters, size_t count, const CoresOf& 
 
 size_t allowed_fast_cores() {
   const Affinity affinity;
-  const size_t fast = count_fast(cpuinfo_get_clusters(), cpuinfo_get_clusters_count(),
-                                 [&](const cpuinfo_cluster& cluster) { return allowed_cores(cluster, affinity); });
+  const auto cores_of = [&](const cpuinfo_cluster& cluster) { return allowed_cores(cluster, affinity); };
+  const bool known = cpuinfo_initialize();  // else it would end the process when it is asked
+  const size_t fast = known ? count_fast(cpuinfo_get_clusters(), cpuinfo_get_clusters_count(), cores_of) : 0;
   // cpuinfo knows no cores in some containers and under emulators, but on phones.
   return std::max<size_t>(fast != 0 || small ? fast : affinity.count(), 1);
 }
