@@ -41,6 +41,20 @@ extern "C" {
  *  The functions that a host hands to the library (allocators, logs, `run` of qn_parallel, those of qn_weights) must
  *  return normally. If an exception leaves one of them, std::terminate() ends the process, whatever call of the library
  *  is on the stack. They must not longjmp() past the library either.
+ *
+ *  Floating point: a call computes in the floating-point mode of the thread that makes it, also on threads of a pool or
+ *  of the host. These get their own mode back after each task. The mode is rounding, traps, and what becomes of
+ *  denormals: FTZ and DAZ of MXCSR on x86, FZ of FPCR or FPSCR on ARM. So results do not depend on the number of
+ *  threads. Flushing denormals to zero is allowed. Rounding other than to nearest makes results less exact than is
+ *  documented. Traps must be off.
+ *
+ *  fork(): no other thread may be in a call of the library meanwhile. The child can use everything but sessions that
+ *  have threads of their own (`threads` above 1, `parallel` NULL). These threads exist only in the parent, so the child
+ *  must neither run, resize nor release such a session. The same holds for a pthreadpool of the host.
+ *
+ *  dlclose(): libquern can be unloaded once all its objects are released and no call of it is running. Strings that it
+ *  returned are gone then. libquern-extra stays loaded (extra.h). A library of the host that has registered kinds of
+ *  nodes, an allocator or a log takes them back before it is unloaded (qn_unregister_kinds()).
  *  @{ */
 
 /** Result of every call that can fail. */

@@ -9,6 +9,11 @@
 
 namespace quern {
 
+// Runs tasks through `parallel`, a const qn_parallel*, in the floating-point mode of the calling thread: rounding,
+// denormals, traps. Threads of the host and of a pool may have another mode, and get it back after each task. The
+// function is a `run` of qn_parallel whose context is the struct that it wraps.
+void run_in_callers_mode(void* parallel, void (*task)(void* arg, size_t index), void* arg, size_t count);
+
 // Calls task(i) for i in 0..count-1 through `parallel`; on this thread and in order when `parallel` is NULL or count is
 // 1.
 template <class Task>
@@ -18,7 +23,7 @@ void run_tasks(const qn_parallel* parallel, size_t count, Task& task) {
     for (size_t i = 0; i < count; ++i) task(i);
   } else {
     const HostsTurn turn;
-    call_host(parallel->run, parallel->context, +call, static_cast<void*>(&task), count);
+    run_in_callers_mode(const_cast<qn_parallel*>(parallel), call, &task, count);
   }
 }
 

@@ -6,7 +6,9 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <thread>
 
+#include "../check/flushing.h"
 #include "graph/ir/custom.h"
 #include "small_graphs.h"
 
@@ -512,6 +514,58 @@ TEST_F(Registered, HugeWorkspacesAreRefused) {
     EXPECT_EQ(Runner(later.done()).run({data.data()}), QN_OUT_OF_MEMORY) << size;
   }
   expect_ok(qn_unregister_kinds(&greedy));
+}
+
+// A kind computes on the threads of its run: they do with denormals what the caller's thread does.
+TEST_F(Registered, ThreadsFlushDenormalsAsTheCallerDoes) {
+  qn_kind square = kind("test_square", 1);
+  square.run = [](const qn_node_run* run) {
+    const auto task = [](void* of, size_t i) {
+      const auto& node = *static_cast<const qn_node_run*>(of);
+      const float x = static_cast<const float*>(node.inputs[0].data)[i];
+      static_cast<float*>(node.outputs[0].data)[i] = x * x;
+    };
+    run->parallel->run(run->parallel->context, task, const_cast<qn_node_run*>(run), count(run->inputs[0].tensor));
+    return QN_OK;
+  };
+  expect_ok(qn_register_kinds(&square, 1));
+  {
+    // Every task runs on a thread of its own that does not flush, or does where the caller does not.
+    struct Host {
+      bool flushes;
+    } host = {};
+    const qn_parallel parallel = {&host,
+                                  [](void* context, void (*task)(void*, size_t), void* arg, size_t n) {
+                                    for (size_t i = 0; i < n; ++i) {
+                                      std::thread([&] {
+                                        const check::Flushing flushing(static_cast<Host*>(context)->flushes);
+                                        task(arg, i);
+                                      }).join();
+                                    }
+                                  },
+                                  2,
+                                  {}};
+    GraphBuilder b;
+    b.output(custom(b, "test_square", {b.input("x", {3})}), "y");
+    const Graph graph = b.done();
+    qn_session_options options;
+    qn_session_options_init(&options);
+    options.parallel = &parallel;
+    Runner r(graph, &options);
+    const Floats data = {1e-20f, 1e-21f, 2};
+    const float denormal = 1e-20f * 1e-20f;
+    ASSERT_GT(denormal, 0);
+    for (const bool caller : {false, true}) {
+      host.flushes = !caller;
+      {
+        const check::Flushing flushing(caller);
+        expect_ok(r.run({data.data()}));
+      }
+      EXPECT_EQ(r.output()[0] == 0, caller);
+      EXPECT_EQ(r.output()[2], 4);
+    }
+  }
+  expect_ok(qn_unregister_kinds(&square));
 }
 
 // Nodes of the library's own kinds behind one that only a run sizes: their constants are checked all the same.

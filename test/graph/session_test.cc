@@ -2,6 +2,7 @@
 #include <fp16.h>
 #include <pthreadpool.h>
 #include <sched.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include <string>
 #include <thread>
 
+#include "../check/flushing.h"
 #include "base/cpu.h"
 #include "base/cpus.h"
 #include "naive.h"
@@ -348,6 +350,66 @@ TEST(Session, ThreadsGiveTheSameBits) {
     results.emplace_back(output(session, 0), output(session, 0) + 32 * 32 * 16);
     EXPECT_EQ(results.back(), results.front()) << threads << " threads";
   }
+}
+
+// The bits of a run by `threads` threads, which were started while their starter flushed denormals (`started`) or did not.
+// The caller of the run does (`runs`) or does not.
+std::vector<float> run_flushing(size_t threads, bool started, bool runs) {
+  constexpr size_t count = 1 << 18;
+  GraphBuilder b;
+  const int x = b.input("x", {1, 64, 64, 64});
+  b.output(b.node(OpKind::mul, {x, x}), "y");
+  const ModelHandle model = model_of(b.done());
+  qn_session_options options;
+  qn_session_options_init(&options);
+  options.threads = threads;
+  SessionHandle session;
+  {
+    const check::Flushing flushing(started);
+    session = session_of(model, &options);
+  }
+  const std::vector<float> data(count, 1e-20f);
+  const void* const inputs[] = {data.data()};
+  {
+    const check::Flushing flushing(runs);
+    expect_ok(qn_session_run(session.get(), inputs));
+  }
+  return {output(session, 0), output(session, 0) + count};
+}
+
+// What a thread of a pool or of the host does with denormals is not seen: the caller's mode counts.
+TEST(Session, ThreadsFlushDenormalsAsTheCallerDoes) {
+  for (const bool runs : {false, true}) {
+    const std::vector<float> one = run_flushing(1, runs, runs);
+    const bool flushes = runs || flushing_levels != 0;
+    EXPECT_EQ(one[0], flushes ? 0.0f : 1e-20f * 1e-20f);
+    for (const bool started : {false, true}) {
+      EXPECT_TRUE(run_flushing(4, started, runs) == one) << "started " << started << ", runs " << runs;
+    }
+  }
+}
+
+// The child of a fork has none of the parent's threads: it uses sessions without, and makes sessions with threads anew.
+TEST(Session, RunInAForkedChild) {
+  const Graph graph = convolutions();
+  const Values values = random_inputs(graph, 5);
+  const ModelHandle model = model_of(graph);
+  qn_session_options options;
+  qn_session_options_init(&options);
+  const SessionHandle alone = session_of(model, &options);
+  options.threads = 3;
+  const SessionHandle threaded = session_of(model, &options);
+  ASSERT_EQ(qn_session_run(threaded.get(), pointers(graph, values).data()), QN_OK);
+  const auto same = [&](const SessionHandle& session) {
+    const bool done = session != nullptr && qn_session_run(session.get(), pointers(graph, values).data()) == QN_OK;
+    return done && std::memcmp(output(session, 0), output(threaded, 0), 32 * 32 * 16 * sizeof(float)) == 0;
+  };
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) _exit(same(alone) && same(session_of(model, &options)) ? 0 : 1);
+  int status;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 // A host that runs tasks backwards on the caller, and what it was asked for.

@@ -6,6 +6,7 @@
 #include "base/journal.h"
 #include "base/math.h"
 #include "base/memory.h"
+#include "base/parallel.h"
 #include "base/status.h"
 
 namespace quern {
@@ -35,6 +36,19 @@ class Made {
   void (*release_)(void*);
   void* thing_ = nullptr;
 };
+
+// Runs a node. What the kind computes on the threads of `parallel` has the floating-point mode of this thread.
+qn_status run_kind(const qn_kind& kind, qn_node_run* run) {
+  qn_parallel parallel;
+  const qn_parallel* const hosts = run->parallel;
+  if (hosts != nullptr) {
+    parallel = {const_cast<qn_parallel*>(hosts), run_in_callers_mode, hosts->threads, {}};
+    run->parallel = &parallel;
+  }
+  const qn_status status = call_host(kind.run, const_cast<const qn_node_run*>(run));
+  run->parallel = hosts;
+  return status;
+}
 
 class CustomPlan : public NodePlan {
  public:
@@ -70,9 +84,9 @@ class CustomPlan : public NodePlan {
     qn_operand* const results = operands + inputs.size();
     fill(inputs_, inputs, operands);
     fill(outputs_, outputs, results);
-    const qn_node_run run = {shown(node_),   operands,           inputs.size(), results, outputs.size(), made_,
-                             planned_.get(), address(workspace), parallel,      nullptr, nullptr};
-    return call_host(kind_.run, &run);
+    qn_node_run run = {shown(node_),   operands,           inputs.size(), results, outputs.size(), made_,
+                       planned_.get(), address(workspace), parallel,      nullptr, nullptr};
+    return run_kind(kind_, &run);
   }
 
  private:
@@ -104,7 +118,7 @@ class CustomOperator : public NodeOperator {
 
   qn_status run(qn_node_run* run) const {
     run->made = made_.get();
-    return call_host(use_.kind.run, const_cast<const qn_node_run*>(run));
+    return run_kind(use_.kind, run);
   }
 
   bool in_place(size_t) const override { return (use_.kind.flags & QN_KIND_IN_PLACE) != 0; }
