@@ -91,7 +91,7 @@ typedef enum qn_type {
   QN_S8 = 4,       /**< 8-bit integers; may be quantized, see qn_quantization. */
   QN_U8 = 5,       /**< Unsigned 8-bit integers; may be quantized. */
   QN_S32 = 6,      /**< 32-bit integers; may be quantized, as biases are. */
-  QN_BOOL = 7      /**< One byte: 0 or 1. */
+  QN_BOOL = 7      /**< One byte. The library writes 0 or 1, and reads any byte but 0 as true. */
 } qn_type;
 
 /** Size of one element in bytes; 0 for an unknown type. */

@@ -190,9 +190,9 @@ QN_API qn_status qn_session_reset_states(qn_session* session);
 
 /** Binds a buffer of `size` bytes at `data` to input `index`: a run that is given no other buffer for this input reads
  *  it there. The buffer holds a dense tensor, may be larger than the tensor, and needs no more alignment than its
- *  elements do. Neither this call nor a run copies it, except to convert QN_F16. The buffer stays the caller's and is
- *  never written. It must be valid and must not change while the session runs; at other times its content does not
- *  matter. It stays bound, also when the session is resized, until the caller binds another buffer or NULL (then `size`
+ *  elements do. Neither this call nor a run copies it, except to convert QN_F16 or QN_BOOL. The buffer stays the
+ *  caller's and is never written. It must be valid and must not change while the session runs; at other times its
+ *  content does not matter. It stays bound, also when the session is resized, until the caller binds another buffer or NULL (then `size`
  *  does not matter), or the session is released. A resize that needs more than `size` bytes is refused. Do not make
  *  this call while the session runs; of all calls on a session, only qn_session_cancel() is allowed then. */
 QN_API qn_status qn_session_bind_input(qn_session* session, size_t index, const void* data, size_t size);

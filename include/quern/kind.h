@@ -33,7 +33,8 @@ QN_API const float* qn_node_floats(const qn_node* node, const char* name, size_t
 /** Records what is wrong with a node, one line, for qn_last_message(). Returns `status`. */
 QN_API qn_status qn_fail(qn_status status, const char* message);
 
-/** An operand of a node, dense and row-major. A tensor without elements (a dimension of 0) may have any address. */
+/** An operand of a node, dense and row-major. A tensor without elements (a dimension of 0) may have any address.
+ *  Booleans that a kind reads are 0 or 1; of those that it writes, all but 0 become 1. */
 typedef struct qn_operand {
   qn_tensor tensor; /**< Type 0: the node does not have this optional input, or nobody needs this output. */
   void* data;       /**< Never written if it is an input. infer(), create() and plan() see NULL unless it is known. */

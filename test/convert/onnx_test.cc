@@ -361,6 +361,23 @@ TEST_F(Onnx, InitializersOfFourBits) {
   }
 }
 
+// Whatever is not 0 is true, as in ONNX Runtime.
+TEST_F(Onnx, BooleansOfAnyByte) {
+  for (const bool raw : {false, true}) {
+    OnnxModel model(13);
+    model.input("x", {4}).output("y").floats("z", {{4}, {-1, -1, -1, -1}});
+    model.node("Where", {"c", "x", "z"}, {"w"}).node("Cast", {"c"}, {"f"}, "to=1").node("Add", {"w", "f"}, {"y"});
+    onnx::schema::TensorProto* const tensor = model.model.mutable_graph()->add_initializer();
+    tensor->set_name("c");
+    tensor->set_data_type(onnx::schema::TensorProto::BOOL);
+    tensor->add_dims(4);
+    const std::vector<int32_t> values = {0, 1, 2, raw ? 128 : 256};
+    if (raw) tensor->set_raw_data(std::string(values.begin(), values.end()));
+    if (!raw) tensor->mutable_int32_data()->Assign(values.begin(), values.end());
+    EXPECT_EQ(test::run(import(model), {{{4}, {1, 1, 1, 1}}}).at(0).data, (std::vector<float>{-1, 2, 2, 2})) << raw;
+  }
+}
+
 TEST_F(Onnx, DamagedModels) {
   const auto with = [&](const std::function<void(OnnxModel&)>& change) {
     OnnxModel model = one_node(13, "Add", "", {1, 2}, {random({2}, 1)});

@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "extra/node.h"
@@ -35,8 +36,13 @@ inline std::ostream& operator<<(std::ostream& out, const Elements& elements) {
   return out;
 }
 
-inline std::vector<unsigned char> bytes_of(const Elements& elements) {
+// `truth`: the byte of booleans that are true.
+inline std::vector<unsigned char> bytes_of(const Elements& elements, unsigned char truth = 1) {
   std::vector<unsigned char> bytes(elements.values.size() * qn_type_size(elements.type) + 1);
+  if (elements.type == QN_BOOL) {
+    for (size_t i = 0; i < elements.values.size(); ++i) bytes[i] = elements.values[i] != 0 ? truth : 0;
+    return bytes;
+  }
   extra::with_type(elements.type, [&]<class T>(extra::Tag<T>) {
     for (size_t i = 0; i < elements.values.size(); ++i) {
       const T value = static_cast<T>(elements.values[i]);
@@ -50,7 +56,8 @@ inline Elements elements_of(const qn_tensor& tensor, const void* data) {
   Elements elements = {tensor.type, {tensor.shape, tensor.shape + tensor.rank}, {}};
   size_t n = 1;
   for (const size_t d : elements.shape) n *= d;
-  extra::with_type(tensor.type, [&]<class T>(extra::Tag<T>) {
+  const qn_type read = tensor.type == QN_BOOL ? QN_U8 : tensor.type;  // bytes other than 0 and 1 are to be seen
+  extra::with_type(read, [&]<class T>(extra::Tag<T>) {
     const T* const values = static_cast<const T*>(data);
     for (size_t i = 0; i < n; ++i) elements.values.push_back(static_cast<double>(values[i]));
   });
@@ -69,7 +76,7 @@ inline Parameter integers(const char* name, Vector<int64_t> values) { return {na
 class NodeModel {
  public:
   // The first `computed` of the node's inputs are the model's, the others are constants.
-  NodeModel(const NodeCase& node, size_t computed) {
+  NodeModel(const NodeCase& node, size_t computed, unsigned char truth = 1) : truth_(truth) {
     Vector<int> inputs;
     for (size_t i = 0; i < node.inputs.size(); ++i) inputs.push_back(add_input(node.inputs[i], i < computed));
     const auto first =
@@ -107,7 +114,7 @@ class NodeModel {
     const std::string name = "x" + std::to_string(data_.size());
     const int tensor = add_tensor(graph_, name.c_str(), from.type, shape);
     graph_.inputs.push_back({.tensor = tensor, .type = from.type});
-    data_.push_back(bytes_of(from));
+    data_.push_back(bytes_of(from, truth_));
     return tensor;
   }
 
@@ -129,16 +136,19 @@ class NodeModel {
     return QN_OK;
   }
 
+  unsigned char truth_;
   Graph graph_;
   std::vector<std::vector<unsigned char>> data_;  // of the model's inputs
 };
 
-// Runs the node with inputs that are all computed, then with all but the first constant, and compares.
+// Runs the node with inputs that are all computed, also with booleans that are true by another byte than 1, then with all
+// but the first constant, and compares.
 inline void expect_node(const NodeCase& node) {
-  for (const size_t computed : {node.inputs.size(), size_t{1}}) {
+  const std::pair<size_t, unsigned char> ways[] = {{node.inputs.size(), 1}, {node.inputs.size(), 0x82}, {1, 1}};
+  for (const auto& [computed, truth] : ways) {
     SCOPED_TRACE(std::string(node.kind) + ", " + std::to_string(computed) + " inputs are computed");
     std::vector<Elements> outputs;
-    EXPECT_EQ(NodeModel(node, computed).run(&outputs), "");
+    EXPECT_EQ(NodeModel(node, computed, truth).run(&outputs), "");
     EXPECT_EQ(outputs, node.outputs);
   }
 }

@@ -2,6 +2,7 @@
 #include <fp16.h>
 #include <quern/quern.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <fstream>
@@ -566,6 +567,142 @@ TEST_F(Registered, ThreadsFlushDenormalsAsTheCallerDoes) {
     }
   }
   expect_ok(qn_unregister_kinds(&square));
+}
+
+// ---- booleans, whose bytes come from hosts, kinds and files: those other than 0 are true
+
+using Bytes = std::vector<unsigned char>;
+
+// test_ones: bool -> s64, how many bytes are 1.
+qn_status infer_ones(const qn_node*, const qn_operand*, size_t, qn_tensor* outputs, size_t) {
+  outputs[0].type = QN_S64;
+  outputs[0].rank = 0;
+  return QN_OK;
+}
+qn_status run_ones(const qn_node_run* run) {
+  const auto* const x = static_cast<const unsigned char*>(run->inputs[0].data);
+  *static_cast<int64_t*>(run->outputs[0].data) = std::count(x, x + count(run->inputs[0].tensor), 1);
+  return QN_OK;
+}
+// test_wild: bytes that are no booleans, given as such; test_wild_later: the same, sized by the run.
+constexpr unsigned char wild[] = {2, 0, 128, 1};
+qn_status infer_wild(const qn_node*, const qn_operand*, size_t, qn_tensor* outputs, size_t) {
+  outputs[0].type = QN_BOOL;
+  outputs[0].rank = 1;
+  outputs[0].shape[0] = std::size(wild);
+  return QN_OK;
+}
+
+class Booleans : public Registered {
+ protected:
+  void SetUp() override {
+    Registered::SetUp();
+    kinds_[0] = kind("test_ones", 1, infer_ones, run_ones);
+    kinds_[1] = kind("test_wild", 1, infer_wild, [](const qn_node_run* run) {
+      std::memcpy(run->outputs[0].data, wild, sizeof wild);
+      return QN_OK;
+    });
+    kinds_[2] = kind("test_wild_later", 1, infer_wild, [](const qn_node_run* run) {
+      const size_t shape[] = {std::size(wild)};
+      void* data;
+      QN_TRY(run->allocate(run, 0, 1, shape, &data));
+      std::memcpy(data, wild, sizeof wild);
+      return QN_OK;
+    });
+    kinds_[2].flags = QN_KIND_SIZED_BY_RUN;
+    expect_ok(qn_register_kinds(kinds_, std::size(kinds_)));
+  }
+  void TearDown() override {
+    expect_ok(qn_unregister_kinds(kinds_));
+    Registered::TearDown();
+  }
+
+  static int flags(GraphBuilder& b, const char* name, Shape shape) {
+    const int tensor = b.input(name, std::move(shape), QN_BOOL);
+    b.graph.tensors[at(tensor)].type = QN_BOOL;
+    return tensor;
+  }
+  // Outputs the booleans, the same in another shape, and how many bytes are 1.
+  static void give(GraphBuilder& b, int tensor) {
+    b.output(tensor, "x", QN_BOOL);
+    b.output(b.node(OpKind::reshape, {tensor}, values({2, 2})), "y", QN_BOOL);
+    b.output(custom(b, "test_ones", {tensor}, QN_S64), "ones", QN_S64);
+  }
+  static void expect(Runner& r, const Bytes& wanted) {
+    EXPECT_EQ(r.output<unsigned char>(0), wanted);
+    EXPECT_EQ(r.output<unsigned char>(1), wanted);
+    EXPECT_EQ(r.output<int64_t>(2)[0], std::count(wanted.begin(), wanted.end(), 1));
+  }
+
+ private:
+  qn_kind kinds_[3];
+};
+
+TEST_F(Booleans, OfInputs) {
+  GraphBuilder b;
+  give(b, flags(b, "flags", {4}));
+  Runner r(b.done());
+  const Bytes given = {0, 1, 2, 255};
+  Bytes data = given;
+  expect_ok(r.run({data.data()}));
+  expect(r, {0, 1, 1, 1});
+  Bytes bound(4);
+  expect_ok(qn_session_bind_input(r.session(), 0, data.data(), data.size()));
+  expect_ok(qn_session_bind_output(r.session(), 0, bound.data(), bound.size()));
+  expect_ok(qn_session_run(r.session(), nullptr));
+  expect(r, {0, 1, 1, 1});
+  EXPECT_EQ(bound, (Bytes{0, 1, 1, 1}));
+  EXPECT_EQ(data, given);
+}
+
+TEST_F(Booleans, OfInputsThatLaterNodesRead) {
+  GraphBuilder b;
+  b.output(custom(b, "test_ones", {flags(b, "flags", {4})}, QN_S64), "ones", QN_S64);
+  b.output(custom(b, "test_positive", {b.input("z", {1})}), "later");
+  b.output(custom(b, "test_ones", {flags(b, "flags2", {4})}, QN_S64), "ones2", QN_S64);
+  Runner r(b.done());
+  const Bytes data = {0, 1, 2, 255};
+  const float z = 1;
+  expect_ok(r.run({data.data(), &z, data.data()}));
+  EXPECT_EQ(r.output<int64_t>(0)[0], 3);
+  EXPECT_EQ(r.output<int64_t>(2)[0], 3);
+}
+
+TEST_F(Booleans, OfKinds) {
+  for (const char* wild_kind : {"test_wild", "test_wild_later"}) {
+    GraphBuilder b;
+    give(b, custom(b, wild_kind, {b.input("z", {1})}, QN_BOOL));
+    Runner r(b.done());
+    const float z = 1;
+    expect_ok(r.run({&z}));
+    expect(r, {1, 0, 1, 1});
+  }
+}
+
+// The bytes of one segment of a file may be booleans and integers.
+TEST_F(Booleans, OfConstants) {
+  GraphBuilder b;
+  const Bytes tame(64, 1), given(64, 77);
+  const int truths = add_constant(b.graph, "truths", QN_BOOL, {64}, tame.data());
+  b.output(b.node(OpKind::reshape, {truths}, values({8, 8})), "y", QN_BOOL);
+  b.output(custom(b, "test_ones", {truths}, QN_S64), "ones", QN_S64);
+  const int integers = add_tensor(b.graph, "integers", QN_U8, {64});
+  b.graph.tensors[at(integers)].constant = b.graph.tensors[at(truths)].constant;
+  b.output(b.node(OpKind::reshape, {integers}, values({8, 8})), "z", QN_U8);
+  Vector<unsigned char> file;
+  expect_ok(write_model(b.done(), &file));
+  const auto segment = std::search(file.begin(), file.end(), tame.begin(), tame.end());
+  ASSERT_NE(segment, file.end());
+  std::copy(given.begin(), given.end(), segment);
+  const Buffer image(file.size());  // is aligned
+  std::memcpy(image.data(), file.data(), file.size());
+  Graph graph;
+  expect_ok(read_model(image.data(), image.size(), nullptr, "a file", &graph));
+  Runner r(graph);
+  expect_ok(r.run({}));
+  EXPECT_EQ(r.output<unsigned char>(0), tame);
+  EXPECT_EQ(r.output<int64_t>(1)[0], 64);
+  EXPECT_EQ(r.output<unsigned char>(2), given);
 }
 
 // Nodes of the library's own kinds behind one that only a run sizes: their constants are checked all the same.

@@ -18,7 +18,12 @@ using SessionHandle = std::unique_ptr<qn_session, Release>;
 
 using Bytes = std::vector<unsigned char>;
 
-// What a session makes of bytes that count up, from another beginning for each input.
+// Byte `k` of input `i`: they count up, from another beginning for each input. Booleans are 0 or 1.
+unsigned char byte_of(qn_type type, size_t i, size_t k) {
+  return static_cast<unsigned char>((k + 31 * i) & (type == QN_BOOL ? 1 : 255));
+}
+
+// What a session makes of these inputs.
 std::vector<Bytes> outputs_of(const Graph& graph) {
   qn_model* made = nullptr;
   expect_ok(make_model(graph, nullptr, &made));
@@ -32,7 +37,7 @@ std::vector<Bytes> outputs_of(const Graph& graph) {
     qn_tensor tensor;
     expect_ok(qn_session_input_tensor(session.get(), i, &tensor));
     Bytes& bytes = inputs.emplace_back(qn_tensor_bytes(&tensor));
-    for (size_t k = 0; k < bytes.size(); ++k) bytes[k] = static_cast<unsigned char>(k + 31 * i);
+    for (size_t k = 0; k < bytes.size(); ++k) bytes[k] = byte_of(tensor.type, i, k);
   }
   for (const Bytes& bytes : inputs) addresses.push_back(bytes.data());
   expect_ok(qn_session_run(session.get(), addresses.data()));
@@ -76,7 +81,7 @@ void expect_right(const Graph& graph) {
   for (size_t i = 1; i < 5; ++i) {
     const size_t item = qn_type_size(graph.inputs[i].type);
     Bytes same(6 * item), turned;
-    for (size_t k = 0; k < same.size(); ++k) same[k] = static_cast<unsigned char>(k + 31 * i);
+    for (size_t k = 0; k < same.size(); ++k) same[k] = byte_of(graph.inputs[i].type, i, k);
     for (const size_t at : {0, 3, 1, 4, 2, 5}) turned.insert(turned.end(), &same[at * item], &same[at * item] + item);
     EXPECT_EQ(outputs[2 * i - 1], turned);
     EXPECT_EQ(outputs[2 * i], same);

@@ -76,8 +76,12 @@ std::vector<int64_t> integers_of(const Array& array) {
   switch (array.type) {
     case ElementType::s32: return widened<int32_t, int64_t>(array);
     case ElementType::s8: return widened<int8_t, int64_t>(array);
-    case ElementType::u8:
-    case ElementType::boolean: return widened<uint8_t, int64_t>(array);
+    case ElementType::u8: return widened<uint8_t, int64_t>(array);
+    case ElementType::boolean: {
+      std::vector<int64_t> truths = widened<uint8_t, int64_t>(array);
+      for (int64_t& truth : truths) truth = truth != 0;
+      return truths;
+    }
     default: return widened<int64_t, int64_t>(array);
   }
 }

@@ -102,10 +102,12 @@ Array typed_fields(const TensorProto& tensor, ElementType type, const Shape& sha
     case ElementType::s32: return narrowed<int32_t>(type, shape, tensor.int32_data());
     case ElementType::f16: return narrowed<uint16_t>(type, shape, tensor.int32_data());
     case ElementType::s8: return narrowed<int8_t>(type, shape, tensor.int32_data());
-    case ElementType::u8:
+    case ElementType::u8: return narrowed<uint8_t>(type, shape, tensor.int32_data());
     case ElementType::boolean: break;
   }
-  return narrowed<uint8_t>(type, shape, tensor.int32_data());
+  std::vector<uint8_t> truths;
+  for (const int32_t value : tensor.int32_data()) truths.push_back(value != 0);
+  return make_array<uint8_t>(type, shape, truths);
 }
 
 Array raw_bytes(ElementType type, const Shape& shape, const std::string& bytes) {

@@ -6,8 +6,10 @@
 #include "base/journal.h"
 #include "base/math.h"
 #include "base/memory.h"
+#include "base/needs.h"
 #include "base/parallel.h"
 #include "base/status.h"
+#include "base/tensor.h"
 
 namespace quern {
 namespace {
@@ -37,7 +39,8 @@ class Made {
   void* thing_ = nullptr;
 };
 
-// Runs a node. What the kind computes on the threads of `parallel` has the floating-point mode of this thread.
+// Runs a node. What the kind computes on the threads of `parallel` has the floating-point mode of this thread. Booleans
+// that it computes become 0 or 1.
 qn_status run_kind(const qn_kind& kind, qn_node_run* run) {
   qn_parallel parallel;
   const qn_parallel* const hosts = run->parallel;
@@ -47,6 +50,10 @@ qn_status run_kind(const qn_kind& kind, qn_node_run* run) {
   }
   const qn_status status = call_host(kind.run, const_cast<const qn_node_run*>(run));
   run->parallel = hosts;
+  for (size_t i = 0; has_integers && status == QN_OK && i < run->output_count; ++i) {
+    const qn_operand& output = run->outputs[i];
+    if (output.tensor.type == QN_BOOL) copy_booleans(output.data, element_count(output.tensor), output.data);
+  }
   return status;
 }
 

@@ -2,10 +2,12 @@
 // whole (description.h), each value while it is copied into a Graph, and the whole graph with check_graph.
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "base/math.h"
 #include "base/needs.h"
+#include "base/search.h"
 #include "base/status.h"
 #include "graph/file/description.h"
 #include "graph/file/file_header.h"
@@ -48,6 +50,7 @@ class Reader {
   qn_status check_decoded() const;
   qn_status fail_decoded() const;
   qn_status read_tensor(const format::Tensor& tensor);
+  qn_status make_booleans(Tensor* tensor);
   qn_status read_operators(const format::Model& model);
   qn_status read_kind(const char* name, Node* to);
   qn_status read_parameter(const format::Parameter& from, Parameter* to);
@@ -80,6 +83,7 @@ class Reader {
   size_t budget_ = 0;              // bytes that strings and vectors may still take
   uint64_t segments_end_ = 0;      // end of the segments read so far, from segments_offset
   Vector<const char*> operators_;  // names in the description
+  size_t copies_ = size_;          // bytes of booleans that may still be copied
 };
 
 qn_status Reader::read_header() {
@@ -343,10 +347,29 @@ qn_status Reader::read_tensor(const format::Tensor& tensor) {
     return fail(QN_BAD_MODEL, "tensor %zu: segment %d does not exist", index, to.constant);
   }
 #ifndef QN_SMALL  // has_subgraphs
-  if (&segments == &graph_->constants) return QN_OK;
-  graph_->constants.push_back(segments[static_cast<size_t>(to.constant)]);
-  to.constant = static_cast<int>(graph_->constants.size() - 1);
+  if (&segments != &graph_->constants) {
+    graph_->constants.push_back(segments[static_cast<size_t>(to.constant)]);
+    to.constant = static_cast<int>(graph_->constants.size() - 1);
+  }
 #endif
+  return has_integers && has_kinds && to.type == QN_BOOL ? make_booleans(&to) : QN_OK;
+}
+
+// Makes 1 of the bytes of booleans that are neither 0 nor 1, in a copy: tensors of other types may share the segment.
+// A build without registered kinds, which alone read booleans, refuses them (check_graph).
+qn_status Reader::make_booleans(Tensor* tensor) {
+  const Constant& from = graph_->constants[at(tensor->constant)];
+  const auto* const bytes = static_cast<const unsigned char*>(from.data);
+  if (bytes == nullptr || !any_of(std::span(bytes, from.bytes), [](unsigned char x) { return x > 1; })) return QN_OK;
+  if (from.bytes > copies_) return fail(QN_BAD_MODEL, "segments of booleans are shared too often");
+  copies_ -= from.bytes;
+  auto copy = make_shared<Buffer>(from.bytes);
+  copy_booleans(bytes, from.bytes, copy->data());
+  tensor->constant = static_cast<int>(graph_->constants.size());
+  Constant& to = graph_->constants.emplace_back();
+  to.data = copy->data();
+  to.bytes = copy->size();
+  to.owner = std::move(copy);
   return QN_OK;
 }
 

@@ -16,6 +16,11 @@ bool tensor_size(qn_type type, const Vector<size_t>& shape, size_t* bytes) {
   return size <= static_cast<size_t>(PTRDIFF_MAX);
 }
 
+void copy_booleans(const void* from, size_t count, void* to) {
+  const auto* const x = static_cast<const unsigned char*>(from);
+  for (size_t i = 0; i < count; ++i) static_cast<unsigned char*>(to)[i] = x[i] != 0;
+}
+
 #ifndef QN_NO_INTEGERS
 qn_quantization quantization_of(const Tensor& tensor) {
   const Quantization& from = tensor.quantization;

@@ -220,6 +220,9 @@ inline bool is_empty(const Vector<size_t>& shape) {
 // Bytes of a dense tensor; false when they overflow.
 bool tensor_size(qn_type type, const Vector<size_t>& shape, size_t* bytes);
 
+// Copies booleans of a host or a file, whose bytes may be any: those other than 0 become 1. Both may be the same memory.
+void copy_booleans(const void* from, size_t count, void* to);
+
 // Returns the quantization of a tensor that has passed check_graph(). The result points into the tensor.
 #ifdef QN_NO_INTEGERS
 inline qn_quantization quantization_of(const Tensor&) { return {}; }

@@ -28,6 +28,9 @@ void to_f16(const void* from, void* to, size_t count) {
   for (size_t i = 0; i < count; ++i) y[i] = fp16_ieee_from_fp32_value(x[i]);
 }
 
+// Whether inputs of this type are copied before they are read. Booleans of a host may be any bytes.
+bool is_converted(qn_type type) { return type == QN_F16 || (has_integers && type == QN_BOOL); }
+
 size_t count(const Tensor& tensor) {
   return std::accumulate(tensor.shape.begin(), tensor.shape.end(), size_t{1}, std::multiplies<size_t>());
 }
@@ -153,7 +156,7 @@ void Execution::assign_homes() {
   for (size_t i = 0; i < graph_.inputs.size(); ++i) {
     const Port& port = graph_.inputs[i];
     homes_[at(port.tensor)] =
-        port.type == QN_F16 ? add_block(port.tensor, 0) : Home{Home::user, 0, static_cast<uint32_t>(i)};
+        is_converted(port.type) ? add_block(port.tensor, 0) : Home{Home::user, 0, static_cast<uint32_t>(i)};
   }
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     if (fusions_[i].absorbed) continue;  // its output is never in memory as a whole
@@ -289,7 +292,13 @@ void Execution::begin(const Buffers& buffers) const {
     const int input = graph_.inputs[i].tensor;
     const Home& home = homes_[at(input)];
     if (home.kind != Home::arena) continue;
-    to_f32(buffers.inputs[i].block, host_block(home.index, buffers), count(tensor(input)));
+    const void* const from = buffers.inputs[i].block;
+    void* const to = host_block(home.index, buffers);
+    if (graph_.inputs[i].type == QN_F16) {
+      to_f32(from, to, count(tensor(input)));
+    } else if (has_integers) {
+      copy_booleans(from, count(tensor(input)), to);
+    }
   }
 }
 

@@ -212,11 +212,12 @@ qn_status LaterRun::make_room(int index) {
 struct LaterRun::Sizing {
   LaterRun* run;
   const Node* node;
+  qn_operand* outputs;
 };
 
 qn_status LaterRun::allocate(const qn_node_run* run, size_t index, uint32_t rank, const size_t* shape, void** data) {
   return guarded([=] {
-    const auto& [self, node] = *static_cast<const Sizing*>(run->context);
+    const auto& [self, node, outputs] = *static_cast<const Sizing*>(run->context);
     if (index >= node->outputs.size() || rank > QN_MAX_RANK) return fail(QN_BAD_MODEL, "an output that does not exist");
     Tensor& tensor = self->shapes_.tensors[at(node->outputs[index])];
     tensor.shape.assign(shape, shape + rank);
@@ -224,6 +225,8 @@ qn_status LaterRun::allocate(const qn_node_run* run, size_t index, uint32_t rank
     if (!tensor_size(tensor.type, tensor.shape, &bytes)) return fail(QN_BAD_MODEL, "the size of an output overflows");
     QN_TRY(self->make_room(node->outputs[index]));
     *data = const_cast<void*>(self->data_[at(node->outputs[index])]);
+    outputs[index].tensor.shape[0] = bytes;  // as many as there are elements, if these are booleans
+    outputs[index].data = *data;
     return QN_OK;
   });
 }
@@ -236,10 +239,11 @@ qn_status LaterRun::run_sized_by_run(size_t index) {
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     outputs[i].tensor.type = shapes_.tensors[at(node.outputs[i])].type;
+    outputs[i].tensor.rank = 1;  // no elements
     data_[at(node.outputs[i])] = nullptr;
     shapes_.tensors[at(node.outputs[i])].shape = {0};
   }
-  Sizing sizing = {this, &node};
+  Sizing sizing = {this, &node, outputs.data()};
   qn_node_run run = {shown(node), inputs.data(), inputs.size(), outputs.data(), outputs.size(), nullptr,
                      nullptr,     nullptr,       parallel_,     allocate,       &sizing};
   return run_custom(*model_.later.operators[index].op, &run);
