@@ -2,7 +2,7 @@
 # Installs the Debian packages that Quern needs, as root or through sudo. Asks no questions; does nothing if all
 # packages are installed.
 #
-#   scripts/setup.sh [build] [test] [fuzz] [arm64] [armv7] [clang] [oldest] [apple] [engines] [predict] [peers] [check]
+#   scripts/setup.sh [build] [test] [fuzz] [arm64] [armv7] [clang] [oldest] [targets] [engines] [predict] [peers] [check]
 #     [training]
 #
 # Default: build test.
@@ -24,8 +24,8 @@ armv7=(g++-arm-linux-gnueabihf g++-arm-linux-gnueabi qemu-user)
 clang=(clang-19 lld-19 libc++-19-dev libc++abi-19-dev googletest)
 # The oldest compiler of each family that builds Quern.
 oldest=(g++-11 clang-14)
-# For virtual environments of Python: scripts/check_apple.py needs the package ziglang in one.
-apple=(python3-venv)
+# For virtual environments of Python: scripts/check_targets.py needs the package ziglang in one.
+targets=(python3-venv)
 # The same for the engines that scripts/compare_engines.py compares with.
 engines=(python3-venv)
 # llvm-mca: scripts/predict.py predicts the speed of arm64 kernels with it.
@@ -42,12 +42,12 @@ groups=("$@")
 wanted=()
 for group in "${groups[@]}"; do
   case $group in
-    build | test | fuzz | arm64 | armv7 | clang | oldest | apple | engines | predict | peers | check | training)
+    build | test | fuzz | arm64 | armv7 | clang | oldest | targets | engines | predict | peers | check | training)
       declare -n list=$group
       wanted+=("${list[@]}")
       ;;
     *)
-      echo "setup.sh: no group '$group'; there are build, test, fuzz, arm64, armv7, clang, oldest, apple, engines, predict, peers, check, training" >&2
+      echo "setup.sh: no group '$group'; there are build, test, fuzz, arm64, armv7, clang, oldest, targets, engines, predict, peers, check, training" >&2
       exit 2
       ;;
   esac

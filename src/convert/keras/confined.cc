@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,9 +24,18 @@ constexpr int pipe_end = 3;  // the first number after standard input, output an
 
 void limit(int resource, uint64_t value, uint64_t most) {
   const rlimit limits = {static_cast<rlim_t>(value), static_cast<rlim_t>(most)};
-  if (setrlimit(static_cast<__rlimit_resource_t>(resource), &limits) != 0) _exit(1);
+  if (setrlimit(resource, &limits) != 0) _exit(1);
 }
 void limit(int resource, uint64_t value) { limit(resource, value, value); }
+
+// Closes all files from this number on. (closefrom() is not in every C library.)
+void close_from(int first) {
+#ifdef SYS_close_range
+  if (syscall(SYS_close_range, first, ~0u, 0u) == 0) return;
+#endif
+  const long most = sysconf(_SC_OPEN_MAX);
+  for (int file = first; file < most; ++file) close(file);
+}
 
 uint64_t address_space() {
   uint64_t pages = 0;
@@ -39,7 +49,7 @@ void confine(int pipe, const Limits& limits) {
   const int last = sanitized ? STDOUT_FILENO : STDERR_FILENO;  // sanitizers report to standard error
   for (int stream = STDIN_FILENO; stream <= last; ++stream) dup2(null, stream);
   if (dup2(pipe, pipe_end) < 0) _exit(1);
-  closefrom(pipe_end + 1);
+  close_from(pipe_end + 1);
   // Sanitizers map far more memory than they use.
   if (!sanitized) limit(RLIMIT_AS, address_space() + limits.memory);
   // SIGXCPU, which says why, comes at the first limit, SIGKILL at the second.

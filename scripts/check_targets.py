@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Builds the library for Apple's systems with the Python package ziglang.  Nothing runs.
+"""Compiles for systems that are not here with the Python package ziglang: Apple's, and other C libraries of Linux.
+Nothing runs.
 
-    check_apple.py [--quick] [--zig ZIG] [--deps DIR] [--folder build/apple]
+    check_targets.py [--quick] [--zig ZIG] [--deps DIR] [--folder build/targets]
 
+- Linux with musl, and with glibc 2.28: all sources compile, those of the command, too. --quick compiles those that
+  include headers of the C library or the system.
 - macOS, arm64 and x86-64: both libraries are built, installed, and a program in C is linked with each.
 - iOS 13 and its simulator: every source compiles. --quick leaves out the simulator, whose headers are the same.
 - PrivacyInfo.xcprivacy declares the functions that need a reason, and no others; clang imports the module `quern`.
@@ -17,14 +20,23 @@ import json
 import os
 import pathlib
 import plistlib
+import re
 import shlex
 import subprocess
 import sys
 
 from check_clang import N_EXT, N_TYPE, N_UNDF, find_clang, mach_symbols
+from check_syntax import prerequisites
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADERS = ("cpuinfo.h", "pthreadpool.h", "fp16.h", "fp16", "flatbuffers")
+# Headers of libraries that only the command uses.
+COMMAND_HEADERS = ("CLI", "fmt", "google", "nlohmann", "jpeglib.h", "jconfig.h", "jmorecfg.h", "png.h", "pngconf.h",
+                   "pnglibconf.h", "zlib.h", "zconf.h")
+LINUX = ["x86_64-linux-musl", "x86_64-linux-gnu.2.28"]
+OF_C = re.compile(r"^#include <(sys/\w+|dlfcn|fcntl|poll|pthread|sched|unistd)\.h>", re.M)
+OF_THIS_MACHINE = re.compile(r"/usr/include(/[^/]*-linux-gnu)?")
+OF_GCC = ("-fno-gnu-unique", "-fvect-cost-model=", "-fexpensive-optimizations", "-Werror", "-O")
 IOS = ["aarch64-ios.13.0"]
 IOS_SIMULATOR = "aarch64-ios.13.0-simulator"
 # Without sources of dependencies these stay undefined, and so does the C++ library, which zig would compile for minutes.
@@ -49,13 +61,20 @@ def zig_target(arch):
     return ["-target", f"{arch.replace('arm64', 'aarch64')}-macos.11.0"]
 
 
+def link_headers(folder, names):
+    """Makes a folder with these headers of this machine's packages, and without those of its C library."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        places = [pathlib.Path("/usr/include"), *pathlib.Path("/usr/include").glob("*-linux-gnu")]
+        found = next((place / name for place in places if (place / name).exists()), None)
+        if found and not (folder / name).exists():
+            (folder / name).symlink_to(found)
+    return folder
+
+
 def undefined_dependencies(a, arch):
     """Makes a folder with the headers of this machine's packages, and with empty libraries."""
-    include = a.folder / "include"
-    include.mkdir(parents=True, exist_ok=True)
-    for name in HEADERS:
-        if not (include / name).exists():
-            (include / name).symlink_to(pathlib.Path("/usr/include") / name)
+    include = link_headers(a.folder / "include", HEADERS)
     nothing = a.folder / "nothing.c"
     nothing.write_text("")
     library, empty = a.folder / f"libnothing-{arch}.a", a.folder / f"nothing-{arch}.o"
@@ -138,6 +157,36 @@ def check_ios(a):
         print(f"{target}: {len(entries)} sources compile")
 
 
+def compile_for_linux(a, entry, target, headers):
+    """Compiles one source of a build for this machine, for another C library."""
+    command = [part for part in shlex.split(entry["command"])[1:] if not part.startswith(OF_GCC)]
+    output = command.index("-o")
+    del command[output:output + 2]
+    for i in [i for i, part in enumerate(command) if OF_THIS_MACHINE.fullmatch(part)][::-1]:
+        del command[i - 1:i + 1]  # with -isystem
+    name = entry["file"].removeprefix("/").replace("/", "_")
+    run(a.zig, "c++", "-target", target, *command, "-O0", "-w", "-isystem", headers, "-o",
+        a.folder / target / f"{name}.o", cwd=entry["directory"])
+
+
+def check_linux(a):
+    folder = a.folder / "linux"
+    run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DQUERN_BUILD_TESTS=OFF",
+        "-DQUERN_BUILD_BENCH=OFF", "-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON", f"-DQUERN_UNITY={not a.quick}")
+    entries = json.loads((folder / "compile_commands.json").read_text())
+    entries = {entry["file"]: entry for entry in entries if re.search(r"/src/.*\.cc$", entry["file"])}.values()
+    if a.quick:
+        entries = [entry for entry in entries if OF_C.search(pathlib.Path(entry["file"]).read_text())]
+    else:
+        run("ninja", "-C", folder, *prerequisites(folder))
+    headers = link_headers(a.folder / "include-linux", HEADERS + COMMAND_HEADERS)
+    for target in LINUX:
+        (a.folder / target).mkdir(exist_ok=True)
+        with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            list(pool.map(lambda entry: compile_for_linux(a, entry, target, headers), entries))
+        print(f"{target}: {len(entries)} sources compile")
+
+
 def check_module(a, installed):
     """Checks that `@import` finds the headers through module.modulemap: quern.h, and extra.h in a module of its own."""
     clang = find_clang()
@@ -156,12 +205,13 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--zig", help="default: that of the Python package ziglang")
     parser.add_argument("--deps", type=pathlib.Path)
-    parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/apple")
+    parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/targets")
     a = parser.parse_args()
     if not a.zig:
         import ziglang
         a.zig = pathlib.Path(ziglang.__file__).with_name("zig")
     a.folder = a.folder.resolve()
+    check_linux(a)
     for arch in ("arm64", "x86_64"):
         installed = build(a, arch)
         link(a, arch, installed)
