@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Assembles the kernels with clang, the assembler of Apple's and Android's toolchains.  Nothing runs.
 
-    check_clang.py [FILE.S...]        default: all of asm/; $CLANG: the clang to use
+    check_clang.py [FILE...]        default: all of asm/, and the public headers; $CLANG: the clang to use
 
 Checks that symbols which a Mach-O object shares with the library are hidden and begin with _qn_, and that the object
-refers to nothing outside itself.  check_objects.py checks ELF objects.  Exits with 77 if there is no clang.
+refers to nothing outside itself.  check_objects.py checks ELF objects.  Comments of headers document what the headers
+declare.  Exits with 77 if there is no clang.
 """
 
 import os
@@ -74,6 +75,16 @@ def check(clang, source, target):
             yield from check_mach(path)
 
 
+def check_header(clang, header):
+    """Yields what is wrong with the comments of a header."""
+    command = [clang, "-fsyntax-only", "-Wdocumentation", "-Werror", "-I", str(ROOT / "include")]
+    for language in ("-xc++", "-std=c++17"), *([("-xc", "-std=c11")] if header.suffix == ".h" else []):
+        text = f'#include "{header.resolve()}"\n'
+        result = subprocess.run([*command, *language, "-"], input=text, capture_output=True, text=True)
+        if result.returncode != 0:
+            yield result.stderr.strip()
+
+
 def find_clang():
     return os.environ.get("CLANG") or next(filter(None, map(shutil.which, CLANGS)), None)
 
@@ -84,15 +95,21 @@ def main():
         print("no clang here: nothing was checked")
         return 77
     files = [pathlib.Path(name) for name in sys.argv[1:]]
-    files = files or sorted(file for folder in TARGETS for file in (ROOT / "asm" / folder).glob("*.S"))
+    files = files or sorted([*(file for folder in TARGETS for file in (ROOT / "asm" / folder).glob("*.S")),
+                             *(ROOT / "include/quern").glob("*.h*")])
+    headers = [file for file in files if file.suffix != ".S"]
     objects = wrong = 0
-    for file in files:
+    for header in headers:
+        for message in check_header(clang, header):
+            print(f"{header.name}: {message}", file=sys.stderr)
+            wrong += 1
+    for file in (file for file in files if file.suffix == ".S"):
         for target in TARGETS[file.resolve().parent.name]:
             objects += 1
             for message in check(clang, file, target):
                 print(f"{file.name} for {target}: {message}", file=sys.stderr)
                 wrong += 1
-    print(f"{clang}: {objects} objects of {len(files)} files, {wrong} faults")
+    print(f"{clang}: {objects} objects of {len(files) - len(headers)} files, {len(headers)} headers, {wrong} faults")
     return 1 if wrong or not files else 0
 
 

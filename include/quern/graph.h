@@ -39,7 +39,7 @@ QN_INIT(qn_model_options)
 QN_API qn_status qn_model_load_file(const char* path, const qn_model_options* options, qn_model** model);
 
 /** As `length` of qn_model_load_fd(): everything up to the end of the file. */
-#define QN_TO_END ((uint64_t)-1)
+#define QN_TO_END UINT64_MAX
 
 /** Maps `length` bytes of a file, beginning at byte `offset`; they must hold a .qn file and nothing else. An example is
  *  a .qn file that lies uncompressed in an Android package: AAsset_openFileDescriptor64() returns its descriptor,
@@ -91,7 +91,7 @@ QN_API qn_status qn_model_input(const qn_model* model, size_t index, qn_port* po
 /** Describes output `index`, with the shape that follows from the inputs' shapes in the file. */
 QN_API qn_status qn_model_output(const qn_model* model, size_t index, qn_port* port);
 /** As a result of qn_model_state_output(): the input is no state. */
-#define QN_NO_STATE ((size_t)-1)
+#define QN_NO_STATE SIZE_MAX
 
 /** Models that listen to a stream, recurrent ones for example, carry tensors from run to run: the next run of a session
  *  reads in an input what the run before has left in an output. Such a state is an input and an output of the model like
@@ -122,7 +122,7 @@ QN_API void qn_arena_release(qn_arena* arena);
 QN_API size_t qn_arena_bytes(const qn_arena* arena);
 
 /** As qn_session_options.threads: as many threads as `parallel` has, or 1 if `parallel` is NULL. */
-#define QN_THREADS_DEFAULT ((size_t)-1)
+#define QN_THREADS_DEFAULT SIZE_MAX
 
 /** How a session runs. */
 typedef struct qn_session_options {

@@ -606,8 +606,9 @@ QN_API qn_status qn_operator_plan(const qn_operator* op, const qn_tensor* ins, s
 
 /** Plans second(first(x)) as one pass over the image, so that what the first operator computes stays in the CPU's cache
  *  until the second reads it. The first is a depthwise convolution or a pooling, the second a 1x1 convolution.
- *  @param in, out, options  the input of the first, the output of the second (NULL: inferred, dense), both as in
- *                           qn_operator_plan().
+ *  @param in       the input of the first.
+ *  @param out      the output of the second; NULL: inferred, dense.
+ *  @param options  as in qn_operator_plan().
  *  Returns QN_UNSUPPORTED if that is not possible or not faster; then plan the two operators separately. The results
  *  have the same bits either way. The plan keeps both operators alive. */
 QN_API qn_status qn_operator_plan_chain(const qn_operator* first, const qn_operator* second, const qn_tensor* in,
@@ -625,12 +626,12 @@ QN_API const char* qn_plan_kernel(const qn_plan* plan);
 QN_API uint64_t qn_plan_macs(const qn_plan* plan);
 
 /** Runs the plan.
- *  @param inputs, outputs  arrays of addresses, aligned to the element type; an output must not overlap an input
- *                          unless the operator says so.
- *  @param workspace        memory aligned to 64 bytes, which only one run may use at a time. It may hold any values
- *                          before the run, and holds arbitrary values after it. NULL if the plan needs none.
- *  @param workspace_size   its bytes, at least qn_plan_workspace_size().
- *  @param parallel         NULL: on the calling thread.
+ *  @param inputs          an array of addresses, aligned to the element type.
+ *  @param outputs         the same; an output must not overlap an input unless the operator says so.
+ *  @param workspace       memory aligned to 64 bytes, which only one run may use at a time. It may hold any values
+ *                         before the run, and holds arbitrary values after it. NULL if the plan needs none.
+ *  @param workspace_size  its bytes, at least qn_plan_workspace_size().
+ *  @param parallel        NULL: on the calling thread.
  *  Cannot fail with valid buffers. Returns QN_INVALID_ARGUMENT, and writes nothing, if an address is NULL or
  *  misaligned, the workspace is missing or too small, or buffers overlap. */
 QN_API qn_status qn_plan_run(const qn_plan* plan, const void* const* inputs, void* const* outputs, void* workspace,
@@ -642,9 +643,12 @@ QN_API void qn_plan_release(qn_plan* plan);
 /* ---- matrix products without operator objects -------------------------------------------------- */
 
 /** C = clamp(A * B + bias), row-major floats.  A is m x k, B is k x n (or n x k when transpose_b), C m x n.
- *  @param lda, ldb, ldc  elements from one row to the next.
+ *  @param lda            elements from one row of A to the next.
+ *  @param ldb            the same of B.
+ *  @param ldc            the same of C.
  *  @param bias           n floats added to every row, or NULL.
- *  @param min, max       clamp; -INFINITY and INFINITY for none.
+ *  @param min            lower bound of C; -INFINITY for none.
+ *  @param max            upper bound of C; INFINITY for none.
  *  C must not overlap A, B or bias. k = 0 gives clamp(bias). Every call packs B into memory that it allocates and
  *  frees.
  */
@@ -655,14 +659,17 @@ QN_API qn_status qn_gemm_f32(size_t m, size_t n, size_t k, const float* a, size_
 /** C = clamp(A * B + bias) with A and C of floats and B of bytes with scales: each row of A is quantized as
  *  `quantize_input` of qn_fully_connected_params describes, and the results have the bits of that operator.
  *  A is m x k floats, B is k x n bytes (or n x k when transpose_b), C m x n floats, all row-major.
- *  @param lda, ldb, ldc  elements from one row to the next.
+ *  @param lda            elements from one row of A to the next.
+ *  @param ldb            the same of B.
+ *  @param ldc            the same of C.
  *  @param scales         `scale_count` scales of B, finite and, without block_length, above 0: 1, or n, one for each
  *                        column of C. A byte b of column j stands for the real number b * scales[j].
  *  @param block_length   0; or a multiple of 32: a scale holds for so many successive elements of a column of B, whose
  *                        last run may be shorter. All scales of a column come before those of the next. The bytes must
  *                        then lie in -8 .. 7.
  *  @param bias           n floats added to every row, in units of C, or NULL.
- *  @param min, max       clamp; -INFINITY and INFINITY for none.
+ *  @param min            lower bound of C; -INFINITY for none.
+ *  @param max            upper bound of C; INFINITY for none.
  *  The call keeps nothing of its arguments. C must not overlap A, B, scales or bias. k = 0 gives clamp(bias). Every
  *  call packs B, and quantizes A, into memory that it allocates and frees; for many products with the same B, make an
  *  operator instead. Returns QN_INVALID_ARGUMENT for NULL or misaligned arrays, distances below a row's length, bounds
@@ -684,12 +691,17 @@ QN_API qn_status qn_gemm_qw8(size_t m, size_t n, size_t k, const float* a, size_
 
 /** C = clamp(A * B + bias) of bytes, row-major: A is m x k, B is k x n (or n x k when transpose_b), C m x n. The
  *  results have the bits of a fully-connected operator of QN_S8.
- *  @param lda, ldb, ldc     elements from one row to the next.
- *  @param a_scale, a_zero   a byte x of A stands for the real number (x - a_zero) * a_scale; likewise c_scale
- *                           and c_zero.
- *  @param scales            as in qn_gemm_qd8(), without blocks.
- *  @param bias              n 32-bit integers added to the sums of products, in units of a_scale * scales[j]; or NULL.
- *  @param min, max          clamp, real numbers; -INFINITY and INFINITY for none.
+ *  @param lda      elements from one row of A to the next.
+ *  @param a_scale  a byte x of A stands for the real number (x - a_zero) * a_scale.
+ *  @param a_zero   likewise.
+ *  @param ldb      elements from one row of B to the next.
+ *  @param scales   as in qn_gemm_qd8(), without blocks.
+ *  @param bias     n 32-bit integers added to the sums of products, in units of a_scale * scales[j]; or NULL.
+ *  @param min      lower bound of C, a real number; -INFINITY for none.
+ *  @param max      upper bound of C, a real number; INFINITY for none.
+ *  @param ldc      elements from one row of C to the next.
+ *  @param c_scale  a byte x of C stands for the real number (x - c_zero) * c_scale.
+ *  @param c_zero   likewise.
  *  For the rest see qn_gemm_qd8(); k = 0 is refused. */
 QN_API qn_status qn_gemm_qs8(size_t m, size_t n, size_t k, const int8_t* a, size_t lda, float a_scale, int32_t a_zero,
                              const int8_t* b, size_t ldb, int transpose_b, const float* scales, size_t scale_count,
@@ -702,9 +714,11 @@ QN_API qn_status qn_gemm_qs8(size_t m, size_t n, size_t k, const int8_t* a, size
  *                        (QN_WEIGHTS_DENSE, m * k floats), or those that are not zero (QN_WEIGHTS_SPARSE: CSR, or
  *                        blocks of up to 16 rows; positions are columns). Zeros are skipped, except for some that fill
  *                        blocks; as in a dense product, such a zero times an infinity of B makes a NaN.
- *  @param ldb, ldc       elements from one row to the next.
+ *  @param ldb            elements from one row of B to the next.
+ *  @param ldc            the same of C.
  *  @param bias           m floats, bias[i] added to all of row i, or NULL.
- *  @param min, max       clamp; -INFINITY and INFINITY for none.
+ *  @param min            lower bound of C; -INFINITY for none.
+ *  @param max            upper bound of C; INFINITY for none.
  *  C must not overlap the others. k = 0 gives clamp(bias). Every call packs A, and copies B piece by piece, into memory
  *  that it allocates and frees. For many products with the same A, make an operator instead. */
 QN_API qn_status qn_spmm_f32(size_t m, size_t n, size_t k, const qn_weights* a, const float* b, size_t ldb,

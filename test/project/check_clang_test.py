@@ -59,6 +59,14 @@ class CheckClang(unittest.TestCase):
                 source.write_text(text)
                 self.assertEqual(subprocess.run([SCRIPT, source], capture_output=True).returncode, status)
 
+    def test_headers(self):
+        with tempfile.TemporaryDirectory() as folder:
+            header = pathlib.Path(folder, "header.h")
+            for parameters, status in (("a  one.\n * @param b  two.", 0), ("a, b  both.", 1)):
+                header.write_text(f"/** A function.\n * @param {parameters} */\nint function(int a, int b);\n")
+                done = subprocess.run([SCRIPT, header], capture_output=True, text=True)
+                self.assertEqual(done.returncode, status, done.stderr)
+
     def test_no_clang(self):
         environment = {key: value for key, value in os.environ.items() if key != "CLANG"} | {"PATH": "/nowhere"}
         result = subprocess.run([sys.executable, SCRIPT], env=environment, capture_output=True, text=True)
