@@ -97,3 +97,13 @@ expect_flags() {  # expect_flags LIBDIR INCLUDEDIR FLAGS
 expect_flags /far/lib /near/include "-I/near/include -L/far/lib -lquern"
 expect_flags /far/lib include "-I/opt/quern/include -L/far/lib -lquern"
 expect_flags lib /near/include "-I/near/include -Labsolute/../../lib -lquern"
+# That was configured without a build type: the library is optimized.
+grep -q -e " -O3 " absolute/build.ninja || { echo "a build without a build type does not optimize" >&2; exit 1; }
+
+# A package of static libraries alone, as a build with BUILD_SHARED_LIBS=OFF installs it.
+rm "$libdir"/libquern*.so* "$libdir"/cmake/quern/quern-shared*
+cmake -S "$here/consumer" -B static -G Ninja -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix" \
+  -DQUERN_VERSION="$version" -DQUERN_STATIC_ALONE=ON >cmake.log 2>&1 && cmake --build static >>cmake.log 2>&1 ||
+  { cat cmake.log >&2; exit 1; }
+expect "CMake, quern::quern is static" static/consumer_shared
+expect "CMake, quern::extra is static" static/consumer_extra

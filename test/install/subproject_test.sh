@@ -17,6 +17,10 @@ for fetch in ON OFF; do
   grep -q "^Total Tests: 0$" log || { cat log >&2; echo "Quern brought tests" >&2; exit 1; }
 done
 
+# Static libraries alone.
+must cmake -S "$here/subproject" -B static -G Ninja -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" \
+  -DCMAKE_BUILD_TYPE=Release -DQUERN_SOURCE="$source" -DBUILD_SHARED_LIBS=OFF "$@"
+
 must cmake --build OFF --target app_shared app_static plugin
 for app in app_shared app_static; do
   [ "$(OFF/$app)" = "quern $version" ] || { echo "$app does not run" >&2; exit 1; }
