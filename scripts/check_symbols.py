@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Checks that a shared library exports exactly the functions that the public headers declare with QN_API.
+"""Checks that a shared library exports exactly the functions that the public headers declare with QN_API, all of them
+with one version.
 
-    check_symbols.py LIBRARY HEADER...        $NM: the nm to use
+    check_symbols.py LIBRARY VERSION HEADER...        $NM: the nm to use
 """
 
 import os
@@ -18,19 +19,28 @@ def declared(text):
     return re.findall(r"\bQN_API\b[^;(]*?(\w+)\s*\(", text) + [f"{name}_init_sized" for name in INIT.findall(text)]
 
 
+def parse(lines):
+    """Returns the symbols that nm has listed, without the versions' own: {name: version}."""
+    symbols = dict.fromkeys(line.split()[0] for line in lines)
+    symbols = {name: version for name, _, version in (symbol.partition("@@") for symbol in symbols)}
+    return {name: version for name, version in symbols.items() if name not in symbols.values()}
+
+
 def exported(library):
     command = [os.environ.get("NM", "nm"), "--dynamic", "--defined-only", "--format=posix", library]
-    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    return {line.split()[0] for line in lines}
+    return parse(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines())
 
 
 def main():
-    library, headers = sys.argv[1], sys.argv[2:]
+    library, version, headers = sys.argv[1], sys.argv[2], sys.argv[3:]
     names = [name for header in headers for name in declared(open(header).read())]
-    api, symbols = set(names), exported(library)
+    versions = exported(library)
+    api, symbols = set(names), set(versions)
     wrong = [f"declared twice: {name}" for name in sorted(api) if names.count(name) > 1]
     wrong += [f"declared but not exported: {name}" for name in sorted(api - symbols)]
     wrong += [f"exported but not declared: {name}" for name in sorted(symbols - api)]
+    wrong += [f"{name}: expected version {version}, got {got or 'none'}" for name, got in sorted(versions.items())
+              if got != version]
     for line in wrong:
         print(line, file=sys.stderr)
     print(f"{len(api)} functions declared, {len(symbols)} symbols exported, {len(wrong)} differences")

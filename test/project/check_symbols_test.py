@@ -25,6 +25,10 @@ class CheckSymbols(unittest.TestCase):
     def test_declared(self):
         self.assertEqual(check_symbols.declared(HEADER), ["qn_text", "qn_long", "qn_broken"])
 
+    def test_versions(self):
+        listed = ["QUERN_1 A 0 0", "qn_one@@QUERN_1 T 10 8", "qn_two@@QUERN_0 T 20 8", "qn_three T 30 8"]
+        self.assertEqual(check_symbols.parse(listed), {"qn_one": "QUERN_1", "qn_two": "QUERN_0", "qn_three": ""})
+
 
 if __name__ == "__main__":
     unittest.main()
