@@ -146,8 +146,8 @@ typedef struct qn_tensor {
   qn_type type;                 /**< Type of every element. */
   qn_layout layout;             /**< Order of the elements in memory; the default is QN_LAYOUT_NHWC. */
   uint32_t rank;                /**< 0 (a scalar) to QN_MAX_RANK; 4 in the pixel-blocked layout. */
-  size_t shape[QN_MAX_RANK];    /**< Outermost first. A dimension may be 0 in tensors of graphs; operators of op.h take
-                                     none that have no elements. */
+  size_t shape[QN_MAX_RANK];    /**< Outermost first. A tensor with a dimension of 0 has no elements, and may have any
+                                     address. */
   size_t stride[QN_MAX_RANK];   /**< In bytes, outermost first; all 0 means dense. The innermost stride must be the
                                      element size. A slice of a larger tensor has larger outer strides.
                                      QN_LAYOUT_PIXEL_BLOCKED says what its strides mean; there, a tensor that is a part

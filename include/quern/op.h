@@ -18,7 +18,14 @@ extern "C" {
 #endif
 
 /** \defgroup op Operators
- *  Tensors are row-major; images are N, H, W, C.  Any batch size.
+ *  Tensors are row-major; images are N, H, W, C.  Any batch size, also 0.
+ *
+ *  A dimension that parameters and weights do not fix may be 0; the tensor is then empty. A plan whose output is empty
+ *  does nothing. It needs no workspace, and has no algorithm and no kernel. Addresses of empty tensors do not matter, and
+ *  may be NULL. A concat ignores empty inputs; a pad of an empty input returns a tensor of padding values. Other operators
+ *  compute no elements from an empty input: planning the average of an image without pixels, for example, returns
+ *  QN_INVALID_ARGUMENT.
+ *
  *  Arrays and buffers that a call is given must be aligned to their elements; if one is not, the call returns
  *  QN_INVALID_ARGUMENT. It returns the same if a buffer that it writes, an output or a workspace, overlaps another
  *  buffer of the call, unless the operator's description allows it. Two buffers overlap if they share elements; gaps
@@ -517,8 +524,8 @@ QN_INIT(qn_transpose_params)
 /** Checks the parameters and makes the operator; one input, one output. */
 QN_API qn_status qn_transpose_create(const qn_transpose_params* params, qn_operator** op);
 
-/** Takes the elements begin[i], begin[i]+1 .. end[i]-1 of each dimension i. SIZE_MAX - n, with n up to PTRDIFF_MAX,
- *  counts from the end: it means the dimension's size minus n. Input and output must have the same layout; a slice of a
+/** Takes the elements begin[i], begin[i]+1 .. end[i]-1 of each dimension i; none if begin[i] is end[i]. SIZE_MAX - n,
+ *  with n up to PTRDIFF_MAX, counts from the end: it means the dimension's size minus n. Input and output must have the same layout; a slice of a
  *  pixel-blocked image can leave out channels only. If they are quantized, both must have the same scale and zero
  *  point. The output may lie at its place in the input, with the input's strides: then nothing is copied. */
 typedef struct qn_slice_params {
@@ -702,7 +709,7 @@ QN_API qn_status qn_gemm_qw8(size_t m, size_t n, size_t k, const float* a, size_
  *  @param ldc      elements from one row of C to the next.
  *  @param c_scale  a byte x of C stands for the real number (x - c_zero) * c_scale.
  *  @param c_zero   likewise.
- *  For the rest see qn_gemm_qd8(); k = 0 is refused. */
+ *  For the rest see qn_gemm_qd8(). */
 QN_API qn_status qn_gemm_qs8(size_t m, size_t n, size_t k, const int8_t* a, size_t lda, float a_scale, int32_t a_zero,
                              const int8_t* b, size_t ldb, int transpose_b, const float* scales, size_t scale_count,
                              const int32_t* bias, float min, float max, int8_t* c, size_t ldc, float c_scale,

@@ -14,13 +14,10 @@
 namespace quern {
 namespace {
 
-// Fails unless the rank is in range and no dimension is 0. A pixel-blocked tensor also needs rank 4.
+// Fails unless the rank is in range. A pixel-blocked tensor also needs rank 4.
 qn_status check_shape(const qn_tensor& tensor, const char* who) {
   if (tensor.rank > QN_MAX_RANK)
     return fail(QN_INVALID_ARGUMENT, "%s: rank %u is above %d", who, tensor.rank, QN_MAX_RANK);
-  for (uint32_t i = 0; i < tensor.rank; ++i) {
-    if (tensor.shape[i] == 0) return fail(QN_INVALID_ARGUMENT, "%s: dimension %u is 0", who, i);
-  }
   size_t pixels;
   if (!is_blocked(tensor)) return QN_OK;
   if (tensor.rank != 4) return fail(QN_INVALID_ARGUMENT, "%s: pixel-blocked, of rank %u, not 4", who, tensor.rank);
@@ -50,10 +47,11 @@ qn_status check_strides(const qn_tensor& tensor, const char* who) {
                   i);
     }
     size_t extent;
-    if (!checked_mul(stride, tensor.shape[i], &extent) || extent > PTRDIFF_MAX) {
+    const size_t count = std::max(tensor.shape[i], size_t{1});
+    if (!checked_mul(stride, count, &extent) || extent > PTRDIFF_MAX) {
       return fail(QN_INVALID_ARGUMENT, "%s: the size overflows", who);
     }
-    span = stride * (tensor.shape[i] - 1) + span;
+    span = stride * (count - 1) + span;
     if (dense) span = extent;
   }
   return QN_OK;
@@ -213,25 +211,12 @@ qn_status check_tensor(const qn_tensor& tensor, const char* who) {
   return check_quantization(tensor, who);
 }
 
-namespace {
-// The tensor with dimensions of 1 in place of 0.
-qn_tensor without_zeros(const qn_tensor& tensor) {
-  qn_tensor filled = tensor;
-  for (size_t& d : filled.shape) d = std::max(d, size_t{1});
-  return filled;
-}
-}  // namespace
-
-qn_status check_any_tensor(const qn_tensor& tensor, const char* who) {
-  return check_tensor(without_zeros(tensor), who);
-}
-
 qn_tensor in_memory(const qn_tensor& tensor) {
   if (!is_blocked(tensor)) return tensor;
   const size_t block = qn_pixel_block(), pixels = tensor.shape[1] * tensor.shape[2];
   qn_tensor result = tensor;
   result.layout = QN_LAYOUT_NHWC;
-  result.shape[1] = (pixels - 1) / block + 1;
+  result.shape[1] = pixels == 0 ? 0 : (pixels - 1) / block + 1;
   result.shape[2] = tensor.shape[3];
   result.shape[3] = block;
   return result;
@@ -244,12 +229,13 @@ qn_tensor with_strides(const qn_tensor& tensor) {
   size_t stride = qn_type_size(tensor.type);
   for (uint32_t i = tensor.rank; i-- > 0;) {
     result.stride[i] = stride;
-    stride *= memory.shape[i];
+    stride *= std::max(memory.shape[i], size_t{1});
   }
   return result;
 }
 
 bool is_dense(const qn_tensor& tensor) {
+  if (is_empty(tensor)) return true;
   const qn_tensor t = in_memory(with_strides(tensor));
   size_t stride = qn_type_size(t.type);
   for (uint32_t i = t.rank; i-- > 0;) {
@@ -274,6 +260,7 @@ bool same_shape(const qn_tensor& a, const qn_tensor& b) {
 }
 
 bool overlap(const void* a_data, const qn_tensor& a, const void* b_data, const qn_tensor& b) {
+  if (is_empty(a) || is_empty(b)) return false;
   const qn_tensor a_memory = in_memory(a), b_memory = in_memory(b);
   return overlap(Part(reinterpret_cast<intptr_t>(a_data), a_memory, 0),
                  Part(reinterpret_cast<intptr_t>(b_data), b_memory, 0));
@@ -320,7 +307,7 @@ qn_status qn_tensor_init(qn_tensor* tensor, qn_type type, uint32_t rank, const s
     result.layout = QN_LAYOUT_NHWC;
     result.rank = rank;
     for (uint32_t i = 0; i < rank; ++i) result.shape[i] = shape[i];
-    QN_TRY(quern::check_any_tensor(result, "qn_tensor_init"));
+    QN_TRY(quern::check_tensor(result, "qn_tensor_init"));
     *tensor = result;
     return QN_OK;
   });
@@ -329,6 +316,7 @@ qn_status qn_tensor_init(qn_tensor* tensor, qn_type type, uint32_t rank, const s
 size_t qn_tensor_bytes(const qn_tensor* tensor) {
   if (tensor == nullptr) return 0;
   if (quern::guarded([=] { return quern::check_tensor(*tensor, "qn_tensor_bytes"); }) != QN_OK) return 0;
+  if (quern::is_empty(*tensor)) return 0;
   const qn_tensor t = quern::in_memory(quern::with_strides(*tensor));
   size_t bytes = qn_type_size(t.type);
   for (uint32_t i = 0; i < t.rank; ++i) bytes += (t.shape[i] - 1) * t.stride[i];

@@ -8,15 +8,13 @@
 namespace quern {
 
 // Fails with a message that begins with `who` unless the tensor is valid. A valid tensor has a known type and layout, a
-// rank in range, no dimension of 0, and a size that does not overflow. Its strides are all 0, or the innermost one is
-// the size of an element and each outer one is at least as long as the inner dimensions together. Its quantization
-// passes check_quantization(). A pixel-blocked tensor has rank 4, and blocks of qn_pixel_block() elements in each
-// channel.
+// rank in range, and a size that does not overflow. Its strides are all 0, or the innermost one is the size of an
+// element and each outer one is at least as long as the inner dimensions together; a dimension of 0 counts as 1 there.
+// Its quantization passes check_quantization(). A pixel-blocked tensor has rank 4, and blocks of qn_pixel_block()
+// elements in each channel.
 qn_status check_tensor(const qn_tensor& tensor, const char* who);
 
 // Fails with a message that begins with `who` unless the quantization suits the tensor's type, rank and shape.
-// As check_tensor(), but the tensor may have no elements. Operators take no such tensors; graphs do.
-qn_status check_any_tensor(const qn_tensor& tensor, const char* who);
 qn_status check_quantization(const qn_tensor& tensor, const char* who);
 bool is_quantized(const qn_tensor& tensor);
 // Do equal elements of both tensors stand for equal numbers? Both must have the same type.
@@ -41,6 +39,7 @@ bool is_dense(const qn_tensor& tensor);
 
 // Number of elements of a valid tensor.
 size_t element_count(const qn_tensor& tensor);
+inline bool is_empty(const qn_tensor& tensor) { return element_count(tensor) == 0; }
 bool same_shape(const qn_tensor& a, const qn_tensor& b);
 // Do two tensors at these addresses have a byte in common? Both must have their strides written out. Gaps between rows
 // do not count: two slices of a larger tensor may be interleaved without overlap.

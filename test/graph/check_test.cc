@@ -281,13 +281,13 @@ const Case cases[] = {
     {OpKind::transpose, values({1, 0}), {{2, 3, 4}}, {}, "2 values"},
     {OpKind::slice, values({0, 1, 2, -1}), {{2, 3}}, {2, 2}, ""},
     {OpKind::slice, values({0, 1, 2, 4}), {{2, 3}}, {}, "dimension 1"},
-    {OpKind::slice, values({0, 3, 2, -1}), {{2, 3}}, {}, "dimension 1"},
-    {OpKind::slice, values({-1, 0, 2, -1}), {{2, 3}}, {}, "dimension 0"},
+    {OpKind::slice, values({0, 3, 2, -1}), {{2, 3}}, {2, 0}, ""},
+    {OpKind::slice, values({-1, 0, 2, -1}), {{2, 3}}, {0, 3}, ""},
     {OpKind::slice, values({-3, 0, -1, -2}), {{2, 3}}, {2, 2}, ""},
     {OpKind::slice, values({-2, 1, 2, 3}), {{2, 3}}, {1, 2}, ""},
-    {OpKind::slice, values({0, -2, 2, -2}), {{2, 3}}, {}, "dimension 1"},
+    {OpKind::slice, values({0, -2, 2, -2}), {{2, 3}}, {2, 0}, ""},
     {OpKind::slice, values({0, -5, 2, -1}), {{2, 3}}, {}, "dimension 1"},
-    {OpKind::slice, values({0, 0, 2, -4}), {{2, 3}}, {}, "dimension 1"},
+    {OpKind::slice, values({0, 0, 2, -4}), {{2, 3}}, {2, 0}, ""},
     {OpKind::slice, values({0, std::numeric_limits<int64_t>::min(), 2, -1}), {{2, 3}}, {}, "dimension 1"},
 };
 

@@ -688,6 +688,45 @@ TEST(Session, PartsWithoutElementsAreLeftOut) {
 }
 
 TEST(Session, SlicesAreReadWhereTheyLie) {
+// A pad makes elements of nothing; the convolution behind it must not take its padding over then.
+TEST(Session, PadsOfNothingAreFilled) {
+  GraphBuilder b;
+  const int x = b.input("x", {1, 3, 5, 4});
+  const int padded = b.node(OpKind::pad, {x}, values({0, 1, 1, 0, 0, 1, 1, 0}));
+  b.output(b.node(OpKind::conv2d, {padded, b.constant({2, 2, 2, 4}), b.constant({2})}), "y");
+  b.output(b.node(OpKind::pad, {b.node(OpKind::tanh, {x})}, values({1, 0, 0, 0, 0, 2, 0, 0})), "z");
+  Graph graph = b.done();
+  const ModelHandle model = model_of(graph);
+  const SessionHandle session = session_of(model);
+  for (const size_t height : {size_t{0}, size_t{3}, size_t{0}}) {
+    const size_t shape[] = {1, height, 5, 4};
+    ASSERT_EQ(qn_session_resize(session.get(), 0, 4, shape), QN_OK) << qn_last_message();
+    graph.tensors[at(x)].shape.assign(shape, shape + 4);
+    expect_ok(infer_shapes(graph));
+    expect_right(graph, session, 1);
+  }
+  expect_ok(optimize(graph));  // with a height of 0
+  EXPECT_EQ(graph.nodes[0].kind, OpKind::pad);
+}
+
+TEST(Session, SlicesOfNothingHaveNoElements) {
+  GraphBuilder b;
+  const int x = b.input("x", {2, 5, 4});
+  const int part = b.node(OpKind::slice, {x}, values({0, 1, 2, -1, 3, -1}));
+  b.output(b.node(OpKind::tanh, {part}), "y");
+  b.output(b.node(OpKind::slice, {b.node(OpKind::tanh, {x})}, values({0, 2, -1, -1, 2, -1})), "z");
+  Graph graph = b.done();
+  const ModelHandle model = model_of(graph);
+  const SessionHandle session = session_of(model);
+  for (const size_t batch : {size_t{0}, size_t{2}}) {
+    const size_t shape[] = {batch, 5, 4};
+    ASSERT_EQ(qn_session_resize(session.get(), 0, 3, shape), QN_OK) << qn_last_message();
+    graph.tensors[at(x)].shape.assign(shape, shape + 3);
+    expect_ok(infer_shapes(graph));
+    expect_right(graph, session, 1);
+  }
+}
+
   GraphBuilder b;
   const int x = b.input("x", {2, 5, 6, 9});
   const int all = b.node(OpKind::sigmoid, {x});

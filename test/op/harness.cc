@@ -66,7 +66,7 @@ Strided::Strided(const Shape& shape, size_t gap, qn_layout layout) : tensor_(den
   for (size_t i = shape.size(); i-- > 0;) {
     tensor_.stride[i] = stride;
     const bool within = blocked && i == 3;  // pixels of one channel lie together
-    stride = stride * memory.shape[i] + (within ? 0 : gap * sizeof(float));
+    stride = stride * std::max<size_t>(memory.shape[i], 1) + (within ? 0 : gap * sizeof(float));
   }
   buffer_.assign(qn_tensor_bytes(&tensor_) / sizeof(float) + 2 * margin, 0);
   for (float& v : buffer_) std::memcpy(&v, &canary_bits, sizeof v);
@@ -99,7 +99,7 @@ size_t Strided::place(const std::vector<size_t>& row) const {
 
 // Places behind the last pixel of each image.
 void Strided::beyond(const std::function<void(size_t)>& visit) const {
-  if (!is_blocked(tensor_)) return;
+  if (!is_blocked(tensor_) || is_empty(tensor_)) return;
   const size_t* const shape = tensor_.shape;
   const size_t pixels = shape[1] * shape[2], block = qn_pixel_block(), used = (pixels - 1) % block + 1;
   for (size_t n = 0; n < shape[0]; ++n) {

@@ -454,8 +454,8 @@ TEST(Refused, Others) {
   slice.rank = 2;
   check_params<qn_slice_params>("slice", slice,
                                 {{"rank 9", [](auto& q) { q.rank = 9; }},
-                                 {"begin 3", [](auto& q) { q.begin[1] = q.end[1] = 3; }},
-                                 {"dimension 1", [](auto& q) { q.begin[1] = q.end[1] = SIZE_MAX - 3; }}},
+                                 {"begin 4", [](auto& q) { q.begin[1] = 4, q.end[1] = 3; }},
+                                 {"dimension 1", [](auto& q) { q.begin[1] = SIZE_MAX - 2, q.end[1] = SIZE_MAX - 3; }}},
                                 qn_slice_create, true);
 }
 
@@ -501,7 +501,7 @@ TEST(Refused, Shapes) {
     refused_plan(op, {half}, QN_UNSUPPORTED, "it is of type f16, but the operator takes f32");
     qn_tensor empty = dense({1, 5, 5, 4});
     empty.shape[2] = 0;
-    refused_plan(op, {empty}, QN_INVALID_ARGUMENT, "input 0");
+    refused_plan(op, {empty}, QN_INVALID_ARGUMENT, "width 0 of the input");
     qn_tensor overlapping = dense({1, 5, 5, 4});
     overlapping.stride[0] = 400, overlapping.stride[1] = 80, overlapping.stride[2] = 12, overlapping.stride[3] = 4;
     refused_plan(op, {overlapping}, QN_INVALID_ARGUMENT, "overlaps");

@@ -349,9 +349,7 @@ constexpr size_t most_inputs = std::max({
 
 class CpuPlan : public NodePlan {
  public:
-  // `left_out`: inputs without elements, which the plan does not know, in order.
-  explicit CpuPlan(PlanHandle plan, Vector<size_t> left_out = {})
-      : plan_(std::move(plan)), left_out_(std::move(left_out)) {}
+  explicit CpuPlan(PlanHandle plan) : plan_(std::move(plan)) {}
 
   size_t workspace_size() const override { return qn_plan_workspace_size(plan_.get()); }
 
@@ -364,14 +362,7 @@ class CpuPlan : public NodePlan {
   qn_status run(std::span<const Location> inputs, std::span<const Location> outputs, const Location& workspace,
                 const qn_parallel* parallel) const override {
     const void* addresses[most_inputs];
-    size_t known = 0, skipped = 0;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (skipped < left_out_.size() && left_out_[skipped] == i) {
-        ++skipped;
-      } else {
-        addresses[known++] = address(inputs[i]);
-      }
-    }
+    for (size_t i = 0; i < inputs.size(); ++i) addresses[i] = address(inputs[i]);
     // Not qn_plan_run(), because it would refuse an overlap that is allowed here: an input of a concat may lie within
     // another input that is already at its place.
     run_plan(*plan_, addresses, address(outputs[0]), address(workspace), parallel);
@@ -380,7 +371,6 @@ class CpuPlan : public NodePlan {
 
  private:
   PlanHandle plan_;
-  Vector<size_t> left_out_;
 };
 
 class CpuOperator : public NodeOperator {
@@ -410,14 +400,14 @@ class CpuOperator : public NodeOperator {
 
   qn_status plan(const Graph& shapes, const Node& node, const ExecutionOptions& options,
                  std::unique_ptr<NodePlan>* plan) const override {
-    Tensors tensors = tensors_of(shapes, node);
+    const Tensors tensors = tensors_of(shapes, node);
     qn_plan* made;
     QN_TRY(where_it_applies(options, [&](const qn_plan_options& plan_options) {
       return qn_operator_plan(op_.get(), tensors.ins.data(), tensors.ins.size(), tensors.outs.data(),
                               tensors.outs.size(), &plan_options, &made);
     }));
     PlanHandle handle(made);
-    plan->reset(new CpuPlan(std::move(handle), std::move(tensors.left_out)));
+    plan->reset(new CpuPlan(std::move(handle)));
     return QN_OK;
   }
 
@@ -465,18 +455,12 @@ class CpuOperator : public NodeOperator {
  private:
   struct Tensors {
     Vector<qn_tensor> ins, outs;
-    Vector<size_t> left_out;  // inputs without elements, which no operator takes
   };
 
   static Tensors tensors_of(const Graph& shapes, const Node& node) {
     Tensors tensors;
     for (size_t i = 0; i < data_inputs(node); ++i) {
-      const Tensor& input = tensor_of(shapes, node.inputs[i]);
-      if (is_empty(input.shape)) {
-        tensors.left_out.push_back(i);
-      } else {
-        tensors.ins.push_back(describe(input));
-      }
+      tensors.ins.push_back(describe(tensor_of(shapes, node.inputs[i])));
     }
     for (const int output : node.outputs) {
       tensors.outs.push_back(describe(shapes.tensors[static_cast<size_t>(output)]));

@@ -375,9 +375,9 @@ qn_status check_plain(const Graph& graph) {
 }
 #endif
 
-// Of the CPU's kinds none makes elements of nothing. A concat leaves out inputs that have none.
+// Of the CPU's kinds none but a concat and a pad has elements that come from no input.
 static qn_status check_empty(const Graph& graph, const Node& node, const Shape& output) {
-  if (is_empty(output) || node.kind == OpKind::concat) return QN_OK;
+  if (is_empty(output) || node.kind == OpKind::concat || node.kind == OpKind::pad) return QN_OK;
   for (size_t i = 0; i < data_inputs(node); ++i) {
     if (is_empty(tensor_of(graph, node.inputs[i]).shape)) {
       return fail_node(node, "input %zu has no elements, but the output has", i);

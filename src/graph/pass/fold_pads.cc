@@ -41,6 +41,7 @@ float zero_of(Rewriter& r, int tensor) {
 bool absorbs(Rewriter& r, const Node& pad, Node& node) {
   const Attributes& a = node.attributes;
   if (a.same_padding != SamePadding::no || a.quantize_input) return false;
+  if (is_empty(r.tensor(pad.inputs[0]).shape)) return false;  // only a pad makes elements of nothing
   if (node.kind == OpKind::conv2d) return pad.attributes.alpha == zero_of(r, pad.inputs[0]);
   if (!r.is_float(pad.inputs[0])) return false;  // of integers, the value is an element and no real number
   const qn_padding p = enlarged(a.padding, pad.attributes.values);

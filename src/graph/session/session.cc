@@ -221,7 +221,7 @@ qn_status resize(qn_session& session, const qn_tensor* tensors) {
     char who[128];
     who[0] = '\0';
     if (!trimmed) std::snprintf(who, sizeof who, "input '%.100s'", tensor.name.c_str());  // trimmed: no messages
-    QN_TRY(check_any_tensor(tensors[i], who));
+    QN_TRY(check_tensor(tensors[i], who));
     const qn_type type = graph.inputs[i].type;
     if (tensors[i].type != type) {
       return fail(QN_INVALID_ARGUMENT, "%s: expected type %s, got %s", who, qn_type_string(type),
@@ -231,8 +231,7 @@ qn_status resize(qn_session& session, const qn_tensor* tensors) {
       return fail(QN_INVALID_ARGUMENT, "%s: expected the model's scale and zero point", who);
     }
     if (tensors[i].layout != QN_LAYOUT_NHWC) return fail(QN_UNSUPPORTED, "%s: only QN_LAYOUT_NHWC is supported", who);
-    const bool dense = element_count(tensors[i]) == 0 || is_dense(tensors[i]);
-    if (!dense) return fail(QN_INVALID_ARGUMENT, "%s: expected a dense tensor", who);
+    if (!is_dense(tensors[i])) return fail(QN_INVALID_ARGUMENT, "%s: expected a dense tensor", who);
     if (tensors[i].rank != tensor.shape.size() && !graph.inputs[i].unsized) {
       return fail(QN_INVALID_ARGUMENT, "%s: expected rank %zu, got %u", who, tensor.shape.size(), tensors[i].rank);
     }

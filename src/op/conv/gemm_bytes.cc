@@ -41,6 +41,12 @@ void only_bias(const GemmBytes& g) {
   }
 }
 
+// Without columns of A only the bias remains: a column of zero points stands for them, and weights of 0.
+qn_status no_columns(void*, size_t, size_t count, void* to) {
+  std::memset(to, 0, count);
+  return QN_OK;
+}
+
 // Writes columns of B as the rows of output channels that weights have.
 qn_status columns_of_b(void* context, size_t first, size_t count, void* to) {
   const auto& g = *static_cast<const GemmBytes*>(context);
@@ -52,20 +58,14 @@ qn_status columns_of_b(void* context, size_t first, size_t count, void* to) {
   return QN_OK;
 }
 
-qn_status run(const GemmBytes& g, const qn_parallel* parallel) {
-  QN_TRY(check(g));
-  if (g.c.rows == 0 || g.n() == 0) return QN_OK;
-  if (g.k() == 0 && g.of_floats()) {
-    only_bias(g);
-    return QN_OK;
-  }
-  QN_TRY(check_positive(g.who, "k", g.k()));
+qn_status run_checked(const GemmBytes& g, qn_status (*decode)(void*, size_t, size_t, void*),
+                      const qn_parallel* parallel) {
   const WeightsShape shape = {1, g.n(), g.k(), {1, 1}};
   qn_weights user, checked;
   qn_weights_init(&user);
   user.type = QN_S8;
   user.encoding = QN_WEIGHTS_DECODED;
-  user.decode = columns_of_b;
+  user.decode = decode;
   user.context = const_cast<GemmBytes*>(&g);
   user.scales = g.scales;
   user.scale_count = g.scale_count;
@@ -100,6 +100,23 @@ qn_status run(const GemmBytes& g, const qn_parallel* parallel) {
   const Buffer workspace(plan->workspace_size());
   run_plan(*plan, &g.a.data, const_cast<void*>(g.c.data), workspace.data(), parallel);
   return QN_OK;
+}
+
+qn_status run(const GemmBytes& g, const qn_parallel* parallel) {
+  QN_TRY(check(g));
+  if (g.c.rows == 0 || g.n() == 0) return QN_OK;
+  if (g.k() != 0) return run_checked(g, columns_of_b, parallel);
+  if (g.of_floats()) {
+    only_bias(g);
+    return QN_OK;
+  }
+  const auto zero = static_cast<int8_t>(g.a_steps.zero_point);
+  GemmBytes one = g;
+  one.a.data = &zero;
+  one.a.columns = 1;
+  one.a.ld = 0;  // all rows are the same
+  one.b.rows = one.b.columns = 1;
+  return run_checked(one, no_columns, parallel);
 }
 
 // A small build has no code for these products.

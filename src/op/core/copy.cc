@@ -303,9 +303,11 @@ class CopiesPlan final : public qn_plan {
     if (has_api("op")) find_places(request.ins.size(), copies);
     for (const Copy& copy : copies) {
       jobs_.push_back(make_job(copy, item, tasks));
+      const size_t count = copy.nest.count();
+      if (count == 0) continue;
       jobs_.back().first_item = items;
       items += jobs_.back().items();
-      elements += copy.nest.count();
+      elements += count;
     }
     tasks_ = split(items, tasks, divide_up(items, std::max<size_t>(elements / min_task_copies, 1)));
     phases = {tasks_.chunks};

@@ -159,14 +159,37 @@ class CheckedRequest {
   Vector<qn_tensor> inputs_;
 };
 
+// The plan of an output without elements.
+class EmptyPlan final : public qn_plan {
+  void task(const Run&, size_t, size_t) const override {}
+};
+
+// Makes a plan without work if the output has no elements, and none otherwise. Fails if elements of the output would be
+// computed from an input that has none. A build without op.h never gets here: its graph runs no such nodes.
+qn_status plan_empty(const Operator& op, std::span<const qn_tensor> ins, const qn_tensor& out, PlanPointer* plan) {
+  if (!has_api("op")) return QN_OK;
+  if (is_empty(out)) {
+    *plan = make_plan<EmptyPlan>();
+    return QN_OK;
+  }
+  for (size_t i = 0; i < ins.size() && !op.takes_empty; ++i) {
+    if (!is_empty(ins[i])) continue;
+    return fail(QN_INVALID_ARGUMENT, "%s: input %zu has no elements, but the output has", op.name, i);
+  }
+  return QN_OK;
+}
+
 qn_status plan_operator(const Operator& op, const qn_tensor* ins, size_t n_in, const qn_tensor* outs, size_t n_out,
                         const qn_plan_options* user_options, PlanPointer* plan) {
   CheckedRequest checked;
   QN_TRY(checked.read(op, ins, n_in, outs, n_out, user_options));
   const Request& request = checked.request;
-  QN_TRY(op.plan(request, plan));
-  const char* kernel = request.options.kernel;
-  if (kernel != nullptr && std::strcmp(kernel, (*plan)->kernel) != 0) return no_kernel(op.name, kernel);
+  QN_TRY(plan_empty(op, request.ins, request.out, plan));
+  if (*plan == nullptr) {
+    QN_TRY(op.plan(request, plan));
+    const char* kernel = request.options.kernel;
+    if (kernel != nullptr && std::strcmp(kernel, (*plan)->kernel) != 0) return no_kernel(op.name, kernel);
+  }
   return complete_plan(op.name, request, op.in_place, plan->get());
 }
 
@@ -194,13 +217,15 @@ qn_status make_chain(const Operator& first, const Operator& second, const qn_ten
   QN_TRY(infer(second, {&between, 1}, &inferred));
   QN_TRY(read_output(second, out, out == nullptr ? 0 : 1, inferred, &request.out));
   if (is_blocked(request.out)) return fail(QN_UNSUPPORTED, "%s: a chain is of QN_LAYOUT_NHWC", second.name);
-  QN_TRY(plan_chain(first, second, request, between, plan));
+  QN_TRY(plan_empty(first, request.ins, request.out, plan));
+  if (*plan == nullptr) QN_TRY(plan_chain(first, second, request, between, plan));
   return complete_plan(second.name, request, 0, plan->get());
 }
 
-qn_status check_address(const char* what, size_t index, const void* address, qn_type type) {
+qn_status check_address(const char* what, size_t index, const void* address, const qn_tensor& tensor) {
+  if (is_empty(tensor)) return QN_OK;
   if (address == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: %s %zu is NULL", what, index);
-  if (reinterpret_cast<uintptr_t>(address) % qn_type_size(type) != 0) {
+  if (reinterpret_cast<uintptr_t>(address) % qn_type_size(tensor.type) != 0) {
     return fail(QN_INVALID_ARGUMENT, "qn_plan_run: %s %zu is not aligned to its elements", what, index);
   }
   return QN_OK;
@@ -249,9 +274,8 @@ qn_status check_buffers(const qn_plan* plan, const void* const* inputs, void* co
   if (plan == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: plan is NULL");
   if (inputs == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: inputs is NULL");
   if (outputs == nullptr) return fail(QN_INVALID_ARGUMENT, "qn_plan_run: outputs is NULL");
-  for (size_t i = 0; i < plan->inputs.size(); ++i)
-    QN_TRY(check_address("input", i, inputs[i], plan->inputs[i].tensor.type));
-  QN_TRY(check_address("output", 0, outputs[0], plan->output.type));
+  for (size_t i = 0; i < plan->inputs.size(); ++i) QN_TRY(check_address("input", i, inputs[i], plan->inputs[i].tensor));
+  QN_TRY(check_address("output", 0, outputs[0], plan->output));
   QN_TRY(check_workspace(*plan, workspace, workspace_size));
   return check_apart(*plan, inputs, outputs[0], workspace);
 }
@@ -287,6 +311,8 @@ MemoryRequest::MemoryRequest(const Request& request) : request_(request) {
     mixed_ = mixed_ || is_blocked(in) != blocked || (blocked && !same_shape(in, request.out));
     ins_.push_back(in_memory(in));
   }
+  *cycles = 0;
+  if (is_empty(out)) return QN_OK;
   request_.ins = ins_;
 }
 

@@ -101,7 +101,8 @@ class Operator : public Allocated {
   qn_type type = QN_F32;         // of inputs
   qn_type output_type = QN_F32;  // of the output
   const size_t min_inputs, max_inputs;
-  bool moves = false;  // the operator moves elements without changing them: inputs and output are quantized alike
+  bool takes_empty = false;  // elements of the output may come from no input, so any input may have no elements
+  bool moves = false;        // the operator moves elements without changing them: inputs and output are quantized alike
   // May inputs and output be pixel-blocked? Not every combination of layouts has to work.
   bool takes_blocked = false;
   bool goes_by_rows = false;    // plans may be a RowPlan, so the operator can be the first of a chain

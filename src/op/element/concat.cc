@@ -12,7 +12,7 @@ class Concat final : public Operator {
  public:
   explicit Concat(const qn_concat_params& p) : Operator(concat, 1, input_limit), axis_(p.axis) {
     move_elements(p.type);
-    takes_blocked = true;
+    takes_blocked = takes_empty = true;
   }
 
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {

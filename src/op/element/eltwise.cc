@@ -139,7 +139,7 @@ class Binary final : public Operator {
         return fail(QN_INVALID_ARGUMENT, "%s: shapes %s and %s do not broadcast", name, ShapeText(a).text,
                     ShapeText(b).text);
       }
-      out->shape[out->rank - 1 - i] = std::max(x, y);
+      out->shape[out->rank - 1 - i] = x == 1 ? y : x;
     }
     return QN_OK;
   }

@@ -39,6 +39,7 @@ class Pad final : public Operator {
  public:
   Pad(const qn_pad_params& p, const FillValue& value) : Operator(pad, 1, 1), p_(p), value_(value) {
     move_elements(p.type);
+    takes_empty = true;
   }
 
   qn_status infer(std::span<const qn_tensor> ins, qn_tensor* out) const override {

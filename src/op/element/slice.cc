@@ -19,7 +19,7 @@ class Slice final : public Operator {
     out->rank = p_.rank;
     for (uint32_t i = 0; i < p_.rank; ++i) {
       const size_t size = ins[0].shape[i], begin = bound(p_.begin[i], size), end = bound(p_.end[i], size);
-      if (begin >= end || end > size) {
+      if (begin > end || end > size) {
         return fail(QN_INVALID_ARGUMENT, "%s: range %zu to %zu does not fit dimension %u of size %zu", name, begin, end,
                     i, size);
       }
@@ -70,8 +70,8 @@ qn_status create(const qn_slice_params* params, qn_operator** op) {
   if (p.rank > QN_MAX_RANK) return fail(QN_INVALID_ARGUMENT, "%s: rank %u is above %d", slice, p.rank, QN_MAX_RANK);
   for (uint32_t i = 0; i < p.rank; ++i) {
     const bool from_behind[2] = {p.begin[i] > PTRDIFF_MAX, p.end[i] > PTRDIFF_MAX};
-    if (from_behind[0] == from_behind[1] && p.begin[i] >= p.end[i]) {
-      return fail(QN_INVALID_ARGUMENT, "%s: begin %zu of dimension %u is not below end %zu", slice, p.begin[i], i,
+    if (from_behind[0] == from_behind[1] && p.begin[i] > p.end[i]) {
+      return fail(QN_INVALID_ARGUMENT, "%s: begin %zu of dimension %u is above end %zu", slice, p.begin[i], i,
                   p.end[i]);
     }
   }
