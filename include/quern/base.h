@@ -65,7 +65,7 @@ typedef enum qn_status {
   QN_OUT_OF_MEMORY = 3,    /**< The allocator returned NULL, or a limit was reached. */
   QN_IO_ERROR = 4,         /**< A file could not be opened, read, written or mapped. */
   QN_BAD_MODEL = 5,        /**< The content of a model file is damaged or contradicts itself. */
-  QN_CANCELLED = 6         /**< qn_session_cancel() stopped the run. */
+  QN_CANCELLED = 6         /**< qn_session_cancel() stopped the run, or qn_parallel.cancelled the call. */
 } qn_status;
 
 /** Short English name of a status, for example "invalid argument"; never NULL. */
@@ -197,13 +197,17 @@ QN_API void qn_set_log(qn_log_fn log, void* context);
  *  order, and must return only after all these calls have returned. Set the whole struct to zeros first, because later
  *  versions may give a meaning to reserved words. */
 typedef struct qn_parallel {
-  void* context; /**< First argument of `run`. */
+  void* context; /**< First argument of both functions. */
   /** Runs the tasks. */
   void (*run)(void* context, void (*task)(void* arg, size_t index), void* arg, size_t count);
   /** How many tasks can run at the same time, which is the number of threads, including the calling thread if it runs
    *  tasks, too. 0: the host does not know. */
   size_t threads;
-  size_t reserved[4]; /**< 0. */
+  /** Optional: returns whether work is to stop. Calls that take a qn_parallel ask at least every 100 ms, from any
+   *  thread that runs tasks. If the answer is not 0, the call returns QN_CANCELLED and leaves arbitrary values in its
+   *  outputs. From then on the answer must not be 0 until the call has returned. */
+  int (*cancelled)(void* context);
+  size_t reserved[3]; /**< 0. */
 } qn_parallel;
 
 struct pthreadpool;

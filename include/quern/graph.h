@@ -209,8 +209,9 @@ QN_API qn_status qn_session_bind_output(qn_session* session, size_t index, void*
  *  returns QN_INVALID_ARGUMENT. */
 QN_API qn_status qn_session_output(const qn_session* session, size_t index, const void** data);
 
-/** Asks a run in another thread to stop before its next operator. If no run is going on, the next run stops at once. A
- *  run that has begun its last operator finishes as if nothing had been asked. Thread-safe. */
+/** Asks a run in another thread to stop. The run notices within 100 ms, also within an operator; within a node of a
+ *  host's kind only if the kind asks (qn_node_cancelled()). If no run is going on, the next run stops at once. A run
+ *  that is about to end may finish as if nothing had been asked. Thread-safe. */
 QN_API void qn_session_cancel(qn_session* session);
 
 /** Bytes of activations and workspace that the session needs, in its own arena or in the one it was given. */

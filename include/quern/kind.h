@@ -50,12 +50,20 @@ typedef struct qn_node_run {
   void* made;                  /**< What create() has made; NULL without create(). */
   void* planned;               /**< What plan() has made; NULL without plan(). */
   void* workspace;             /**< As many bytes as plan() has asked for, aligned to 64. */
-  const qn_parallel* parallel; /**< NULL: run on the calling thread. */
+  const qn_parallel* parallel; /**< NULL: run on the calling thread. See qn_node_cancelled(), too. */
   /** Only for kinds with QN_KIND_SIZED_BY_RUN, whose outputs have no address yet: gives output `index` this shape, and
    *  memory for its elements at `*data`. Must be called once for each output. */
   qn_status (*allocate)(const struct qn_node_run* run, size_t index, uint32_t rank, const size_t* shape, void** data);
   void* context; /**< For allocate(). */
 } qn_node_run;
+
+/** Returns whether the run was cancelled (qn_session_cancel()). A kind whose run() may take longer than 100 ms asks now
+ *  and then, from any thread that runs its tasks. Calls of op.h ask by themselves if they get `parallel`. Once the
+ *  answer is not 0, it stays so, and run() should return QN_CANCELLED soon. */
+static inline int qn_node_cancelled(const qn_node_run* run) {
+  const qn_parallel* parallel = run->parallel;
+  return parallel != 0 && parallel->cancelled != 0 && parallel->cancelled(parallel->context);
+}
 
 /** The shapes of outputs are known only after a run, as those of the places of nonzeros. */
 #define QN_KIND_SIZED_BY_RUN 1u

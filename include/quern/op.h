@@ -639,8 +639,8 @@ QN_API uint64_t qn_plan_macs(const qn_plan* plan);
  *                         before the run, and holds arbitrary values after it. NULL if the plan needs none.
  *  @param workspace_size  its bytes, at least qn_plan_workspace_size().
  *  @param parallel        NULL: on the calling thread.
- *  Cannot fail with valid buffers. Returns QN_INVALID_ARGUMENT, and writes nothing, if an address is NULL or
- *  misaligned, the workspace is missing or too small, or buffers overlap. */
+ *  With valid buffers the call fails only with QN_CANCELLED, if `parallel` says so. Returns QN_INVALID_ARGUMENT, and
+ *  writes nothing, if an address is NULL or misaligned, the workspace is missing or too small, or buffers overlap. */
 QN_API qn_status qn_plan_run(const qn_plan* plan, const void* const* inputs, void* const* outputs, void* workspace,
                              size_t workspace_size, const qn_parallel* parallel);
 

@@ -93,10 +93,14 @@ void run_on_pthreadpool(void* context, void (*task)(void*, size_t), void* arg, s
 
 }  // namespace
 
+qn_status quern::check_cancelled(const qn_parallel* parallel) {
+  return is_cancelled(parallel) ? fail(QN_CANCELLED, "cancelled") : QN_OK;
+}
+
 extern "C" qn_status qn_parallel_from_pthreadpool(struct pthreadpool* pool, qn_parallel* parallel) {
   return quern::guarded([=] {
     if (parallel == nullptr) return quern::fail(QN_INVALID_ARGUMENT, "qn_parallel_from_pthreadpool: parallel is NULL");
-    *parallel = {pool, run_on_pthreadpool, pthreadpool_get_threads_count(pool), {}};
+    *parallel = {pool, run_on_pthreadpool, pthreadpool_get_threads_count(pool), {}, {}};
     return QN_OK;
   });
 }

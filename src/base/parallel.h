@@ -9,6 +9,14 @@
 
 namespace quern {
 
+// Whether the host says that work is to stop.
+inline bool is_cancelled(const qn_parallel* parallel) {
+  return parallel != nullptr && parallel->cancelled != nullptr &&
+         call_host(parallel->cancelled, parallel->context) != 0;
+}
+// Returns QN_CANCELLED if the host says so.
+qn_status check_cancelled(const qn_parallel* parallel);
+
 // Runs tasks through `parallel`, a const qn_parallel*, in the floating-point mode of the calling thread: rounding,
 // denormals, traps. Threads of the host and of a pool may have another mode, and get it back after each task. The
 // function is a `run` of qn_parallel whose context is the struct that it wraps.

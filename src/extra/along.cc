@@ -26,6 +26,8 @@ void infer_softmax(Inference& node) {
   node.set(0, QN_F32, node.shape(0));
 }
 
+constexpr size_t work_of_exponential = 16;
+
 // Calls function(line) for the elements along the axis, which lie a.inner apart; it replaces them by its results.
 template <auto function>
 void each_line(const Run& node) {
@@ -33,8 +35,10 @@ void each_line(const Run& node) {
   const float* const x = node.data<float>(0);
   float* const y = node.output<float>(0);
   std::vector<float> line(a.size);
+  Pace pace;
   for (size_t o = 0; o < a.outer; ++o) {
     for (size_t k = 0; k < a.inner; ++k) {
+      pace.did(work_of_exponential * a.size);
       const size_t first = o * a.size * a.inner + k;
       for (size_t i = 0; i < a.size; ++i) line[i] = x[first + i * a.inner];
       if (a.size != 0) function(line);
@@ -82,8 +86,10 @@ void infer_running(Inference& node) {
 template <class T, class Function>
 void run_along(const Lanes& a, bool exclusive, bool reverse, T start, const T* x, T* y, const Function& function) {
   const auto row = [&](size_t o, size_t step) { return (o * a.size + (reverse ? a.size - 1 - step : step)) * a.inner; };
+  Pace pace;
   for (size_t o = 0; o < a.outer; ++o) {
     for (size_t step = 0; step < a.size; ++step) {
+      pace.did(a.inner);
       const size_t to = row(o, step);
       for (size_t k = 0; k < a.inner; ++k) {
         const T before = step == 0 ? start : y[row(o, step - 1) + k];
@@ -115,6 +121,9 @@ void infer_lrn(Inference& node) {
   if (node.integer("size", 0) < 1) node.fail("size is not positive");
   node.set(0, QN_F32, node.shape(0));
 }
+
+constexpr size_t work_of_power = 32;
+
 void lrn(const Run& node) {
   const int64_t size = node.integer("size", 0);
   const float scale = node.number("alpha", 1e-4f) / static_cast<float>(size);
@@ -124,12 +133,14 @@ void lrn(const Run& node) {
   const float* const x = node.data<float>(0);
   float* const y = node.output<float>(0);
   std::vector<float> squares(a.inner);
+  Pace pace;
   for (size_t o = 0; o < a.outer; ++o) {
     const size_t image = o * a.size * a.inner;
     for (size_t c = 0; c < a.size; ++c) {
       std::fill(squares.begin(), squares.end(), 0.0f);
       const size_t last = after < a.size - c ? c + after : a.size - 1;
       for (size_t i = c - std::min(c, before); i <= last; ++i) {
+        pace.did(a.inner);
         const float* const from = x + image + i * a.inner;
         for (size_t k = 0; k < a.inner; ++k) squares[k] += from[k] * from[k];
       }
@@ -155,7 +166,9 @@ void window(const Run& node) {
   const size_t size = node.output_shape(0)[0], period = node.integer("periodic", 1) != 0 ? size : size - 1;
   with_number(node.output_type(0), [&](auto tag) {
     using T = typename decltype(tag)::type;
+    Pace pace;
     for (size_t i = 0; i < size; ++i) {
+      pace.did(2 * work_of_power);
       const double t = 2 * 3.14159265358979324 * static_cast<double>(i) / static_cast<double>(period);
       node.output<T>(0)[i] = number<T>(a0 - a1 * std::cos(t) + a2 * std::cos(2 * t));
     }

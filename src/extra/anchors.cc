@@ -90,6 +90,7 @@ struct Detection {
 std::vector<Detection> detections_by_class(const Detector& d, const Box* boxes, const float* scores) {
   std::vector<Detection> all;
   for (size_t label = 0; label < d.classes; ++label) {
+    look(d.boxes);
     std::vector<Candidate> candidates;
     for (size_t i = 0; i < d.boxes; ++i) {
       const float score = scores[i * d.all_classes + label];
@@ -187,12 +188,14 @@ std::vector<Rival> keep(const Run& node, const std::vector<Box>& boxes, size_t m
     if (node.data<float>(1)[i] > least) queue.push({node.data<float>(1)[i], i, 0});
   }
   std::vector<Rival> kept;
+  Pace pace;
   while (kept.size() < most && !queue.empty()) {
     Rival next = queue.top();
     queue.pop();
     const float before = next.score;
     bool dropped = false;
     for (size_t j = kept.size(); j-- > next.seen && !dropped;) {
+      pace.did(work_of_overlap);
       const float both = overlap(boxes[next.box], boxes[kept[j].box]);
       dropped = above ? both > limit : both >= limit;
       if (!dropped && sigma > 0) next.score *= std::exp(-0.5f / sigma * both * both);

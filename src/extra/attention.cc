@@ -251,9 +251,11 @@ void run_attention(const Run& node) {
       for (float& score : scores) score *= scale;
       show(0, scores);
       if (softcap > 0) {
-        for (float& score : scores) score = softcap * std::tanh(score / softcap);
+        Pace pace;
+        for (float& score : scores) pace.did(16), score = softcap * std::tanh(score / softcap);
       }
       show(1, scores);
+      look(n);
       mask.apply(b, h, scores.data());
       show(2, scores);
       if (softmax) run_plan(softmax.get(), scores.data(), weights.data(), workspace.data(), node.parallel());
@@ -322,9 +324,11 @@ void run_rotary(const Run& node) {
   const std::vector<size_t> positions = positions_of(node, rotation);
   const bool interleaved = node.integer("interleaved", 0) != 0;
   const size_t step = interleaved ? 2 : 1, second = interleaved ? 1 : rotation.pairs;
+  Pace pace;
   for (size_t b = 0; b < heads.batch; ++b) {
     for (size_t h = 0; h < heads.heads; ++h) {
       for (size_t i = 0; i < heads.rows; ++i) {
+        pace.did(heads.size);
         const size_t at = heads.at(b, h) + i * heads.distance(), angle = positions[b * heads.rows + i] * rotation.pairs;
         const float *const x = node.data<float>(0) + at, *const cosines = node.data<float>(1) + angle;
         const float* const sines = node.data<float>(2) + angle;

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "extra/shape.h"
+
 namespace quern::extra {
 
 struct Box {
@@ -17,6 +19,7 @@ inline float area(const Box& box) {
   return (box.right - box.left) * (box.bottom - box.top);
 }
 
+constexpr size_t work_of_overlap = 4;
 // The area of the intersection of two boxes, divided by that of their union.
 inline float overlap(const Box& a, const Box& b) {
   const float width = std::min(a.right, b.right) - std::max(a.left, b.left);
@@ -40,14 +43,20 @@ struct Suppression {
 // Brings candidates into the order of their scores, which are numbers, and drops those whose box overlaps that of one
 // before by more than the threshold.
 inline void suppress(const Box* boxes, Suppression limits, std::vector<Candidate>& candidates) {
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
+  Pace pace;
+  std::stable_sort(candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
+    pace.did(1);
+    return a.score > b.score;
+  });
   if (candidates.size() > limits.candidates) candidates.resize(limits.candidates);
   size_t kept = 0;
   for (const Candidate candidate : candidates) {
     if (kept == limits.kept) break;
     const Box& box = boxes[candidate.index];
-    const auto fits = [&](const Candidate& other) { return overlap(boxes[other.index], box) <= limits.threshold; };
+    const auto fits = [&](const Candidate& other) {
+      pace.did(work_of_overlap);
+      return overlap(boxes[other.index], box) <= limits.threshold;
+    };
     if (!std::all_of(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(kept), fits)) continue;
     candidates[kept++] = candidate;
     if (limits.eta < 1 && limits.threshold > 0.5f) limits.threshold *= limits.eta;

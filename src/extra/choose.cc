@@ -28,9 +28,11 @@ void run_gather(const Run& node) {
   const size_t bytes = x.inner * element_size(node);
   if (bytes == 0) return;
   char* to = node.output<char>(0);
+  Pace pace;
   for (size_t o = 0; o < x.outer; ++o) {
     const char* const from = node.data<char>(0) + o * x.size * bytes;
     for (const size_t at : places) {
+      pace.did(x.inner);
       std::memcpy(to, from + at * bytes, bytes);
       to += bytes;
     }
@@ -118,7 +120,9 @@ void run_gather_nd(const Run& node) {
   const Tuples tuples = tuples_of(node, node.integer("batch_dims", 0));
   const size_t bytes = tuples.part * element_size(node);
   char* to = node.output<char>(0);
+  Pace pace;
   for (const size_t at : places_of(node, tuples)) {
+    pace.did(tuples.part);
     if (bytes != 0) std::memcpy(to, node.data<char>(0) + at * element_size(node), bytes);
     to += bytes;
   }
@@ -188,7 +192,9 @@ void run_scatter_nd(const Run& node) {
   const Reduction reduction = reduction_of(node);
   with_type(node.type(0), [&]<class T>(Tag<T>) {
     const T* from = node.data<T>(2);
+    Pace pace;
     for (const size_t at : places) {
+      pace.did(tuples.part);
       T* const to = node.output<T>(0) + at;
       for (size_t i = 0; i < tuples.part; ++i) to[i] = reduced(reduction, to[i], *from++);
     }

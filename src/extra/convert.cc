@@ -32,12 +32,16 @@ void cast(const Run& node) {
       using To = typename decltype(to)::type;
       const auto* const x = node.data<typename decltype(from)::type>(0);
       To* const y = node.output<To>(0);
-      for (size_t i = 0; i < n; ++i) y[i] = number<To>(x[i]);
+      for_parts(n, [&](size_t begin, size_t end) {
+        for (size_t i = begin; i < end; ++i) y[i] = number<To>(x[i]);
+      });
     });
   });
   if (node.output_type(0) != QN_F32 || node.integer("half", 0) == 0) return;
   float* const y = node.output<float>(0);
-  for (size_t i = 0; i < n; ++i) y[i] = rounded_to_half(y[i]);
+  for_parts(n, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) y[i] = rounded_to_half(y[i]);
+  });
 }
 
 // ---- quantized numbers: x = (q - zero point) * scale
@@ -85,8 +89,10 @@ void scaled(const Run& node, const Zero* zeros, const Function& function) {
   const float* const scales = node.data<float>(1);
   Y* y = node.output<Y>(0);
   const Scaling s = scaling_of(node);
+  Pace pace;
   for (size_t o = 0; o < s.along.outer; ++o) {
     for (size_t i = 0; i < s.along.size; ++i) {
+      pace.did(s.along.inner);
       const size_t first = o * s.outer + i / s.block * s.size;
       for (size_t k = 0; k < s.along.inner; ++k) {
         const size_t at = first + k * s.inner;

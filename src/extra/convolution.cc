@@ -75,10 +75,12 @@ void each_run(const Axes& axes, Visit&& visit) {
   const Shape taps = taps_of(axes), places = places_of(outer);
   const Shape pixel_strides = strides_of(pixels_of(axes));
   Shape tap(taps.size(), 0);
+  Pace pace;
   for (size_t row = 0; row < count(taps); ++row) {
     const size_t t = tap.back(), first = inner.first(t), last = inner.last(t);
     Shape place(places.size(), 0);
     for (size_t line = 0; line < count(places) && first < last; ++line) {
+      pace.did(last - first);
       size_t pixel = inner.pixel(first, t);
       bool inside = true;
       for (size_t d = 0; d < outer.size(); ++d) {
@@ -97,6 +99,7 @@ void gather(const Axes& axes, size_t channels, const float* images, float* colum
   const size_t places = count(places_of(axes)), pixels = count(pixels_of(axes)), size = count(taps_of(axes)) * places;
   std::fill_n(columns, channels * size, 0.0f);
   each_run(axes, [&](size_t row, size_t column, size_t pixel, size_t stride, size_t n) {
+    look(channels * n);
     for (size_t c = 0; c < channels; ++c) {
       const float* const from = images + c * pixels + pixel;
       float* const to = columns + c * size + row * places + column;
@@ -192,6 +195,7 @@ void add_bias(const Node& node, size_t input, size_t batch, size_t channels, siz
   if (!node.has(input)) return;
   const float* const bias = node.data<float>(input);
   for (size_t i = 0; i < batch * channels; ++i) {
+    look(pixels);
     for (size_t p = 0; p < pixels; ++p) y[i * pixels + p] += bias[i % channels];
   }
 }
@@ -322,10 +326,12 @@ float interpolated(const float* image, size_t height, size_t width, float y, flo
 void gather_deformed(const Convolution& c, const float* image, const float* offsets, const float* mask,
                      float* columns) {
   const Axis &rows = c.axes[0], &line = c.axes[1];
+  Pace pace;
   for (size_t tap = 0; tap < c.taps; ++tap) {
     const auto down = static_cast<float>(tap / line.taps * rows.dilation) - static_cast<float>(rows.before);
     const auto right = static_cast<float>(tap % line.taps * line.dilation) - static_cast<float>(line.before);
     for (size_t place = 0; place < c.places; ++place) {
+      pace.did(16);
       const float y =
           static_cast<float>(place / line.places * rows.stride) + down + offsets[2 * tap * c.places + place];
       const float x =

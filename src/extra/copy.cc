@@ -40,8 +40,10 @@ void copy_elements(const Shape& all, size_t size, const void* from, const Place&
     return static_cast<char*>(to) + static_cast<ptrdiff_t>((to_place.first + at) * size);
   };
   if (block > 1 || shape.empty()) {
-    return walk(shape, strides,
-                [&](size_t, const size_t* at) { std::memcpy(target(at[1]), source(at[0]), block * size); });
+    return walk(shape, strides, [&](size_t, const size_t* at) {
+      std::memcpy(target(at[1]), source(at[0]), block * size);
+      look(block);
+    });
   }
   const size_t n = shape.back(), from_stride = strides[0].back(), to_stride = strides[1].back();
   for (Shape* list : {&shape, &strides[0], &strides[1]}) list->resize(list->size() - 1);
@@ -50,6 +52,7 @@ void copy_elements(const Shape& all, size_t size, const void* from, const Place&
       copy_row(n, reinterpret_cast<const T*>(source(at[0])), from_stride, reinterpret_cast<T*>(target(at[1])),
                to_stride);
     });
+    look(n);
   });
 }
 

@@ -39,9 +39,11 @@ void run_l2_normalize(const Run& node) {
   const float* x = node.data<float>(0);
   float* y = node.output<float>(0);
   std::vector<float> factors(inner);
+  Pace pace;
   for (size_t o = 0; o < outer; ++o, x += n * inner, y += n * inner) {
     std::fill(factors.begin(), factors.end(), epsilon);
     for (size_t i = 0; i < n; ++i) {
+      pace.did(2 * inner);
       for (size_t j = 0; j < inner; ++j) factors[j] += x[i * inner + j] * x[i * inner + j];
     }
     for (float& factor : factors) factor = 1 / std::sqrt(factor);
@@ -212,6 +214,7 @@ std::vector<Detection> detect(const Detector& d, size_t image) {
   std::vector<Box> boxes;
   if (d.sets == 1) boxes = decoded_set(d, image, 0);
   for (size_t label = 0; label < d.classes; ++label) {
+    look(d.priors);
     if (static_cast<int64_t>(label) == d.background) continue;
     if (d.sets > 1) boxes = decoded_set(d, image, label);
     std::vector<Candidate> candidates;
@@ -313,6 +316,7 @@ void run_non_max_suppression(const Run& node) {
     const std::vector<Box> boxes =
         boxes_of(node.data<float>(0) + image * shape[1] * 4, shape[1], node.integer("centred", 0) != 0);
     for (size_t label = 0; label < scores[1]; ++label) {
+      look(shape[1]);
       const float* const score = node.data<float>(1) + (image * scores[1] + label) * shape[1];
       std::vector<Candidate> candidates;
       for (size_t i = 0; i < shape[1]; ++i) {
@@ -347,12 +351,14 @@ void run_top_places(const Run& node) {
   const size_t n = shape[axis], inner = count(shape.part(axis + 1, shape.size()));
   const bool values = node.integer("values", 0) != 0;
   std::vector<size_t> places(n);
+  Pace pace;
   for (size_t o = 0; o < count(shape.part(0, axis)); ++o) {
     for (size_t i = 0; i < inner; ++i) {
       const float* const x = node.data<float>(0) + o * n * inner + i;
       float* const y = node.output<float>(0) + o * wanted * inner + i;
       for (size_t k = 0; k < n; ++k) places[k] = k;
       const auto before = [&](size_t a, size_t b) {
+        pace.did(8);
         const float va = x[a * inner], vb = x[b * inner];
         if (std::isnan(va) || std::isnan(vb)) return std::isnan(va) == std::isnan(vb) ? a > b : std::isnan(vb);
         return va != vb ? va > vb : a > b;

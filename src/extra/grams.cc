@@ -64,11 +64,13 @@ void infer(Inference& node) {
 // Calls found(number) for each occurrence of a sequence in a row. Sequences of one integer do not depend on skips.
 template <class Found>
 void each_occurrence(const Grams& g, const int64_t* row, int64_t size, const Found& found) {
+  Pace pace;
   for (int64_t n = g.shortest; n <= g.longest; ++n) {
     std::vector<int64_t> gram(static_cast<size_t>(n));
     for (int64_t step = 1; step <= (n == 1 ? 1 : g.skips + 1) && (n - 1) * step < size; ++step) {
       for (int64_t first = 0; first + (n - 1) * step < size; ++first) {
         for (int64_t i = 0; i < n; ++i) gram[static_cast<size_t>(i)] = row[first + i * step];
+        pace.did(64);
         const auto at = g.numbers.find(gram);
         if (at != g.numbers.end()) found(at->second);
       }

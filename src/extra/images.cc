@@ -187,7 +187,9 @@ class Resampling {
     const double reach = (mode == cubic ? 2 : 1) / stretch;  // at most 4 times the elements, as there is an output
     const auto start = mode == nearest ? int64_t{0} : static_cast<int64_t>(std::floor(-reach)) + 1;
     taps.each = mode == nearest ? 1 : static_cast<size_t>(2 - 2 * start);
+    Pace pace;
     for (size_t i = 0; i < c.out; ++i) {
+      pace.did(8 * taps.each);
       double place = place_of(c, coordinates_, i);
       const auto end = static_cast<double>(c.in) - 1;
       const bool outside = coordinates_ == region && !(place >= 0 && place <= end);
@@ -244,19 +246,22 @@ class Resampling {
 // Makes [outer, out, inner] of [outer, in, inner].
 template <class T>
 void gather(const T* x, const Change& c, const Taps& taps, size_t outer, size_t inner, T* y) {
+  Pace pace;
   for (size_t o = 0; o < outer; ++o, x += c.in * inner) {
-    for (size_t i = 0; i < c.out; ++i, y += inner) std::copy_n(x + taps.index[i] * inner, inner, y);
+    for (size_t i = 0; i < c.out; ++i, y += inner) pace.did(inner), std::copy_n(x + taps.index[i] * inner, inner, y);
   }
 }
 
 template <class T>
 void mix(const T* x, const Change& c, const Taps& taps, size_t outer, size_t inner, T* y) {
+  Pace pace;
   for (size_t o = 0; o < outer; ++o, x += c.in * inner) {
     const size_t* index = taps.index.data();
     const float* weight = taps.weight.data();
     for (size_t i = 0; i < c.out; ++i, y += inner) {
       std::fill_n(y, inner, T());
       for (size_t k = 0; k < taps.each; ++k, ++index, ++weight) {
+        pace.did(inner);
         const T* const from = x + *index * inner;
         const T w = *weight;
         for (size_t j = 0; j < inner; ++j) y[j] += w * from[j];

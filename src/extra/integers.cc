@@ -139,10 +139,12 @@ std::vector<int32_t> multiply(const Run& node, const Operand& a, const Operand& 
   const Shape batch = p.y.part(0, rank - 2);
   const Shape stride_a = broadcast_strides(p.a.part(0, p.a.size() - 2), batch);
   const Shape stride_b = broadcast_strides(p.b.part(0, p.b.size() - 2), batch);
+  Pace pace;
   walk(batch, {stride_a, stride_b}, [&](size_t i, const size_t(&at)[2]) {
     for (size_t row = 0; row < m; ++row) {
       int32_t* const y = sums.data() + (i * m + row) * n;
       for (size_t k = 0; k < depth; ++k) {
+        pace.did(n);
         const auto factor = static_cast<uint32_t>(from_a[(at[0] * m + row) * depth + k]);
         const int32_t* const line = from_b.data() + (at[1] * depth + k) * n;
         for (size_t j = 0; j < n; ++j) {
@@ -307,6 +309,7 @@ std::vector<int32_t> convolve(const Run& node, const Operand& x_operand, const O
   for (size_t d = 0; d < steps.size(); ++d) steps[d] *= c.axes[d].stride;
   // Tap by tap, so that padding costs nothing: a kernel may be far larger than the image.
   for (size_t t = 0; t < taps; ++t) {
+    look(64);
     const Seen seen = seen_by(c.axes, place(kernel, t), y_strides, x_strides);
     if (count(seen.places) == 0) continue;
     for (size_t i = 0; i < c.images * c.outputs; ++i) {

@@ -59,7 +59,9 @@ namespace {
 
 std::vector<float> transposed_copy(const float* from, size_t rows, size_t columns, size_t distance) {
   std::vector<float> to(Layout::product(rows, columns));
+  Pace pace;
   for (size_t r = 0; r < rows; ++r) {
+    pace.did(columns);
     for (size_t c = 0; c < columns; ++c) to[c * rows + r] = from[r * distance + c];
   }
   return to;
@@ -68,7 +70,9 @@ std::vector<float> transposed_copy(const float* from, size_t rows, size_t column
 // Few rows are not worth packing the other factor.
 void multiply_row(size_t n, size_t k, const float* a, Factor<float> b, float* c) {
   std::fill_n(c, n, 0.0f);
+  Pace pace;
   for (size_t l = 0; l < k; ++l) {
+    pace.did(n);
     for (size_t j = 0; j < n; ++j) c[j] += a[l] * b.data[l * b.distance + j];
   }
 }

@@ -43,8 +43,10 @@ template <class T>
 void matrix_product(size_t m, size_t n, size_t k, Factor<T> a, Factor<T> b, T* c, const qn_parallel*) {
   const size_t a_row = a.transposed ? 1 : a.distance, a_column = a.transposed ? a.distance : 1;
   const size_t b_row = b.transposed ? 1 : b.distance, b_column = b.transposed ? b.distance : 1;
+  Pace pace;
   for (size_t i = 0; i < m; ++i) {
     for (size_t j = 0; j < n; ++j) {
+      pace.did(k);
       uint64_t sum = 0;
       for (size_t l = 0; l < k; ++l) {
         sum += static_cast<uint64_t>(a.data[i * a_row + l * a_column]) *
@@ -55,15 +57,27 @@ void matrix_product(size_t m, size_t n, size_t k, Factor<T> a, Factor<T> b, T* c
   }
 }
 
-// Runs body(i) for all i below `count`, on the threads of `parallel` if there are any. It must not throw.
+// Runs body(i) for all i below `count`, on the threads of `parallel` if there are any. It must not throw, and should not
+// take longer than milliseconds. Throws if the run was cancelled.
 template <class Body>
 void in_parallel(const qn_parallel* parallel, size_t count, const Body& body) {
-  if (parallel == nullptr || count < 2) {
-    for (size_t i = 0; i < count; ++i) body(i);
-    return;
+  struct Work {
+    const qn_parallel* parallel;
+    const Body& body;
+  } work = {parallel, body};
+  const auto task = [](void* of, size_t i) {
+    const Work& its = *static_cast<const Work*>(of);
+    if (!is_cancelled(its.parallel)) its.body(i);
+  };
+  {
+    const Watched by_nobody(nullptr);
+    if (parallel == nullptr || count < 2) {
+      for (size_t i = 0; i < count; ++i) task(&work, i);
+    } else {
+      parallel->run(parallel->context, task, &work, count);
+    }
   }
-  const auto task = [](void* of, size_t i) { (*static_cast<const Body*>(of))(i); };
-  parallel->run(parallel->context, task, const_cast<Body*>(&body), count);
+  look(SIZE_MAX);
 }
 
 // Keeps a status other than QN_OK that one of several tasks has got.

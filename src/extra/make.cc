@@ -47,7 +47,9 @@ void run_range(const Run& node) {
   with_type(node.type(0), [&]<class T>(Tag<T>) {
     const T start = scalar<T>(node, 0), step = scalar<T>(node, 2);
     T* const to = node.output<T>(0);
+    Pace pace;
     for (size_t i = 0; i < n; ++i) {
+      pace.did(1);
       if constexpr (std::is_same_v<T, float>) {
         to[i] = start + static_cast<float>(i) * step;
       } else {
@@ -119,7 +121,9 @@ void run_random(const Run& node) {
   const uint64_t begin = bits_of(static_cast<uint64_t>(node.integer("seed", 0)));
   const auto draw = is_normal ? normal : even;
   float* const y = node.output<float>(0);
-  for (size_t i = 0; i < count(node.output_shape(0)); ++i) y[i] = static_cast<float>(offset + factor * draw(begin + i));
+  const size_t n = count(node.output_shape(0));
+  Pace pace;
+  for (size_t i = 0; i < n; ++i) pace.did(16), y[i] = static_cast<float>(offset + factor * draw(begin + i));
 }
 
 // ---- classes
@@ -154,8 +158,10 @@ void run_one_hot(const Run& node) {
   const auto depth = static_cast<int64_t>(lanes.size);
   with_type(node.type(0), [&]<class T>(Tag<T>) {
     const T* index = node.data<T>(0);
+    Pace pace;
     for (size_t o = 0; o < lanes.outer; ++o) {
       for (size_t i = 0; i < lanes.inner; ++i) {
+        pace.did(4);
         const int64_t given = whole(*index++), at = given < 0 ? given + depth : given;
         if (at < 0 || at >= depth) continue;
         const size_t to = (o * lanes.size + static_cast<size_t>(at)) * lanes.inner + i;

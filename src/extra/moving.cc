@@ -236,7 +236,9 @@ void pad_with_repeats(const Run& node, const std::vector<Padding>& paddings) {
   with_size(element_size(node), [&]<class T>(Tag<T>) {
     const T* const x = node.data<T>(0);
     T* to = node.output<T>(0);
+    Pace pace;
     for (size_t r = 0; r < rows; ++r) {
+      pace.did(row);
       size_t rest = r, from = 0;
       for (size_t d = y.size() - 1; d-- > 0; rest /= y[d]) from += places[d][rest % y[d]];
       for (const size_t at : places.back()) *to++ = x[from + at];

@@ -1,6 +1,7 @@
 #include "extra/node.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace quern::extra {
 namespace {
@@ -11,7 +12,23 @@ std::string to_string(const Shape& shape) {
   return text + "]";
 }
 
+thread_local const qn_parallel* asked = nullptr;  // by look()
+thread_local size_t left = 0;                     // work until it asks
+
 }  // namespace
+
+Watched::Watched(const qn_parallel* parallel) : before_(std::exchange(asked, parallel)) { left = 0; }
+Watched::~Watched() { asked = before_; }
+
+void look(size_t work) {
+  constexpr size_t interval = size_t{1} << 20;
+  if (work < left) {
+    left -= work;
+    return;
+  }
+  left = interval;
+  if (is_cancelled(asked)) throw Fault{QN_CANCELLED, "cancelled"};
+}
 
 std::span<const int64_t> Node::integers(const char* name) const {
   size_t count;

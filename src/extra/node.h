@@ -133,6 +133,21 @@ class Run : public Node {
   const qn_node_run& run_;
 };
 
+inline bool is_cancelled(const qn_parallel* parallel) {
+  return parallel != nullptr && parallel->cancelled != nullptr && parallel->cancelled(parallel->context) != 0;
+}
+// As long as it lives, look() asks `parallel` on this thread; NULL: it asks nobody.
+class Watched {
+ public:
+  explicit Watched(const qn_parallel* parallel);
+  ~Watched();
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+
+ private:
+  const qn_parallel* const before_;
+};
+
 // Calls body() and makes a status of what it throws.
 template <class Body>
 qn_status guarded(Body&& body) noexcept {
@@ -169,7 +184,12 @@ constexpr qn_kind kind(const char* name, Inputs inputs, uint32_t outputs, uint32
       infer(inference);
     });
   };
-  kind.run = [](const qn_node_run* of) { return guarded([&] { run(Run(*of)); }); };
+  kind.run = [](const qn_node_run* of) {
+    return guarded([&] {
+      const Watched watched(of->parallel);
+      run(Run(*of));
+    });
+  };
   return kind;
 }
 

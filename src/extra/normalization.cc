@@ -63,6 +63,7 @@ void run_batch(const Run& node) {
   const float *const scale = node.data<float>(1), *const bias = node.data<float>(2);
   const float *const mean = node.data<float>(3), *const variance = node.data<float>(4);
   for (size_t i = 0; i < image.batch * image.channels; ++i) {
+    look(image.pixels);
     const size_t c = i % image.channels;
     const float factor = scale[c] / std::sqrt(variance[c] + epsilon);
     const float* const x = node.data<float>(0) + i * image.pixels;
@@ -102,6 +103,7 @@ void run_group(const Run& node) {
     const float* const x = node.data<float>(0) + part * in_group * image.pixels;
     float* const y = node.output<float>(0) + part * in_group * image.pixels;
     const Statistics s = statistics_of(x, in_group * image.pixels, epsilon);
+    look(3 * in_group * image.pixels);
     for (size_t i = 0; i < in_group; ++i) {
       const size_t c = by_group ? part % groups : part % groups * in_group + i;
       for (size_t p = i * image.pixels; p < (i + 1) * image.pixels; ++p) {
@@ -286,8 +288,11 @@ void run_lp(const Run& node) {
   const Shape shape = node.shape(0);
   const size_t axis = node.axis(node.integer("axis", -1), shape.size());
   const size_t n = shape[axis], stride = count(shape.part(axis + 1, shape.size())), total = count(shape);
+  Pace pace;
   for (size_t i = 0; i < total; ++i) {
+    pace.did(8);
     if (i / stride % n != 0) continue;  // not the first element of its line
+    pace.did(16 * n);
     const double length = norm(node.data<float>(0) + i, n, stride, order_of(node));
     for (size_t k = i; k < i + n * stride; k += stride) {
       node.output<float>(0)[k] = length == 0 ? 0 : static_cast<float>(node.data<float>(0)[k] / length);
@@ -308,6 +313,7 @@ void infer_global_lp(Inference& node) {
 void run_global_lp(const Run& node) {
   const Image image = image_of(node);
   for (size_t i = 0; i < image.batch * image.channels; ++i) {
+    look(16 * image.pixels);
     const float* const x = node.data<float>(0) + i * image.pixels;
     node.output<float>(0)[i] = static_cast<float>(norm(x, image.pixels, 1, order_of(node)));
   }

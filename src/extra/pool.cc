@@ -127,6 +127,7 @@ class Windows {
   // Calls visit(index within the image) for each pixel of a window.
   template <class Visit>
   void pixels(const Taps& z, const Taps& y, const Taps& x, Visit&& visit) const {
+    look(static_cast<size_t>(z.count * y.count * x.count));
     for (int64_t i = 0; i < z.count; ++i) {
       const int64_t plane = (z.first + i * extents[0].dilation) * extents[1].in;
       for (int64_t j = 0; j < y.count; ++j) {
@@ -276,7 +277,9 @@ void max_unpool(const Run& node) {
   const int64_t* const places = node.data<int64_t>(1);
   T* const y = node.output<T>(0);
   std::fill_n(y, count(shape), T());
+  Pace pace;
   for (size_t i = 0; i < n; ++i) {
+    pace.did(8);
     if (places[i] < 0 || static_cast<uint64_t>(places[i]) >= inner_size) node.fail("a place lies outside the output");
     size_t rest = static_cast<size_t>(places[i]), at = 0;
     for (size_t d = inner.size(); d-- > 0; rest /= inner[d]) at += rest % inner[d] * strides[d];

@@ -133,6 +133,7 @@ void gemm(const Run& node) {
   const T* const c = node.data<T>(2);
   const Shape strides = broadcast_strides(node.shape(2), {g.m, g.n});
   for (size_t i = 0; i < g.m; ++i) {
+    look(g.n);
     for (size_t j = 0; j < g.n; ++j) {
       y[i * g.n + j] = sum(y[i * g.n + j], scaled(c[i * strides[0] + j * strides[1]], beta));
     }

@@ -178,12 +178,15 @@ struct ReducerOf {
 void reduce_rows(const Reducer& r, const char* x, const Parts& parts, char* y) {
   const Shape outer = without_last(parts.reduced), outer_strides = without_last(parts.reduced_strides);
   const size_t length = parts.reduced.back(), n = count(parts.reduced);
+  Pace pace;
   walk(parts.kept, {parts.kept_strides}, [&](size_t i, const size_t(&first)[1]) {
     alignas(64) char states[lanes * 8];
     r.start(states, lanes);
     if (n != 0) {  // otherwise there may be any number of rows without elements
-      walk(outer, {outer_strides},
-           [&](size_t, const size_t(&at)[1]) { r.add_row(states, x + (first[0] + at[0]) * r.element_size, length); });
+      walk(outer, {outer_strides}, [&](size_t, const size_t(&at)[1]) {
+        pace.did(length);
+        r.add_row(states, x + (first[0] + at[0]) * r.element_size, length);
+      });
     }
     r.finish_row(states, n, y + i * r.element_size);
   });
@@ -194,12 +197,14 @@ void reduce_columns(const Reducer& r, const char* x, const Parts& parts, char* y
   const size_t columns = one ? 1 : parts.kept.back(), n = count(parts.reduced);
   const Shape outer = one ? Shape() : without_last(parts.kept);
   const Shape outer_strides = one ? Shape() : without_last(parts.kept_strides);
+  Pace pace;
   walk(outer, {outer_strides}, [&](size_t i, const size_t(&first)[1]) {
     for (size_t begin = 0; begin < columns; begin += most_columns) {
       const size_t width = std::min(most_columns, columns - begin);
       alignas(64) char states[most_columns * 8];
       r.start(states, width);
       walk(parts.reduced, {parts.reduced_strides}, [&](size_t, const size_t(&at)[1]) {
+        pace.did(width);
         r.add_columns(states, x + (first[0] + at[0] + begin) * r.element_size, width);
       });
       r.finish_columns(states, width, n, y + (i * columns + begin) * r.element_size);
@@ -287,8 +292,10 @@ void place(const Run& node) {
   with_number(node.type(0), [&](auto tag) {
     const auto* const x = node.data<typename decltype(tag)::type>(0);
     int64_t* const y = node.output<int64_t>(0);
+    Pace pace;
     for (size_t o = 0; o < a.outer; ++o) {
       for (size_t k = 0; k < a.inner; ++k) {
+        pace.did(a.size);
         const auto* const line = x + o * a.size * a.inner + k;
         size_t best = 0;
         for (size_t i = 1; i < a.size; ++i) {
@@ -314,6 +321,7 @@ void infer_det(Inference& node) {
 // Eliminates all below the diagonal, with the largest pivots.
 double determinant(std::vector<double>& m, size_t n) {
   double result = 1;
+  Pace pace;
   for (size_t d = 0; d < n; ++d) {
     size_t pivot = d;
     for (size_t row = d + 1; row < n; ++row) {
@@ -327,6 +335,7 @@ double determinant(std::vector<double>& m, size_t n) {
     result *= diagonal;
     if (diagonal == 0) return 0;
     for (size_t row = d + 1; row < n; ++row) {
+      pace.did(n - d);
       const double factor = m[row * n + d] / diagonal;
       for (size_t k = d; k < n; ++k) m[row * n + k] -= factor * m[d * n + k];
     }

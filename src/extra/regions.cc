@@ -132,6 +132,7 @@ void run_roi_align(const Run& node) {
   const bool maximum = node.integer("maximum", 0) != 0;
   const std::vector<int64_t> images = node.values(2);
   float* y = node.output<float>(0);
+  Pace pace;
   for (size_t i = 0; i < r.count; ++i) {
     const float* const region = node.data<float>(1) + 4 * i;
     const Samples rows = samples_of(node, region[1] * r.scale, region[3] * r.scale, r.rows, r.height);
@@ -140,6 +141,7 @@ void run_roi_align(const Run& node) {
     for (size_t c = 0; c < r.channels; ++c, x += r.height * r.width) {
       for (size_t row = 0; row < r.rows; ++row) {
         for (size_t column = 0; column < r.columns; ++column) {
+          pace.did(4 * rows.each * columns.each);
           *y++ = sampled(x, r.width, rows.places.data() + row * rows.each, rows.each,
                          columns.places.data() + column * columns.each, columns.each, maximum);
         }
@@ -181,6 +183,7 @@ void each_bin(const Node& node, const Regions& r, Widen&& widen, Visit&& visit) 
       for (size_t column = 0; column < r.columns; ++column) {
         const Interval h = interval_of(node, left, width / static_cast<float>(r.columns), column, r.width);
         visit(image, i, row, column, v, h);
+        look(r.channels * (std::max(v.end, v.begin) - v.begin) * (std::max(h.end, h.begin) - h.begin));
       }
     }
   }
@@ -303,12 +306,14 @@ void run_crop_and_resize(const Run& node) {
   const std::vector<int64_t> images = node.values(2);
   const size_t size = r.height * r.width;
   float* y = node.output<float>(0);
+  Pace pace;
   for (size_t i = 0; i < r.count; ++i) {
     const float* const region = node.data<float>(1) + 4 * i;
     const std::vector<Place> rows = places_of(region[0], region[2], r.rows, r.height, nearest);
     const std::vector<Place> columns = places_of(region[1], region[3], r.columns, r.width, nearest);
     const float* x = node.data<float>(0) + image_of(node, r, images[i]) * r.channels * size;
     for (size_t c = 0; c < r.channels; ++c, x += size, y += r.rows * r.columns) {
+      pace.did(4 * r.rows * r.columns);
       crop_channel(x, r.width, rows, columns, outside, y);
     }
   }

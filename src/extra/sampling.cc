@@ -142,9 +142,11 @@ void grid_sample(const Run& node) {
   const float* place = node.data<float>(1);
   T* y = node.output<T>(0);
   Pixels pixels;
+  Pace pace;
   for (size_t item = 0; item < x_shape[0]; ++item, x += channels * size, y += channels * places) {
     for (size_t p = 0; p < places; ++p, place += n) {
       pixels.find(sampler, place, image);
+      pace.did((channels + 8) * pixels.index.size());
       for (size_t c = 0; c < channels; ++c) {
         T sum = T();
         for (size_t i = 0; i < pixels.index.size(); ++i) {
@@ -195,9 +197,11 @@ void run_affine_grid(const Run& node) {
     return (2 * at + 1) / (last + 1) - 1;
   };
   const float* matrix = node.data<float>(0);
+  Pace pace;
   float* y = node.output<float>(0);
   for (size_t item = 0; item < shape[0]; ++item, matrix += n * (n + 1)) {
     for (size_t i = 0; i < count(image); ++i) {
+      pace.did(16);
       double places[most_spatial + 1];
       size_t rest = i;
       for (size_t d = n; d-- > 0; rest /= image[d]) places[n - 1 - d] = place(rest % image[d], image[d]);
@@ -277,7 +281,9 @@ template <class Visit>
 void each_place(const Blocks& b, const Shape& offset, Visit&& visit) {
   const size_t n = b.image.size(), total = count(b.places);
   Shape place(n, 0);
+  Pace pace;
   for (size_t i = 0; i < total; ++i) {
+    pace.did(8);
     size_t at = 0;
     for (size_t d = 0; d < n; ++d) {
       const int64_t p =

@@ -19,6 +19,8 @@ bool less(T a, T b) {
   return a < b;
 }
 
+constexpr size_t work_of_comparison = 8;  // of two elements that lie anywhere
+
 // ---- the largest
 
 // top_k(x, k): the k largest along `axis`, the largest first, and where they are. `largest` 0: the smallest. Of equal
@@ -39,11 +41,13 @@ void top_k(const Run& node, const Lanes& x, size_t k) {
   T* const values = node.output<T>(0);
   int64_t* const indices = node.output_count() > 1 ? node.output<int64_t>(1) : nullptr;
   std::vector<size_t> order(x.size);
+  Pace pace;
   for (size_t o = 0; o < x.outer; ++o) {
     for (size_t i = 0; i < x.inner; ++i) {
       const T* const lane = node.data<T>(0) + o * x.size * x.inner + i;
       std::iota(order.begin(), order.end(), size_t{0});
       std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(k), order.end(), [&](size_t a, size_t b) {
+        pace.did(work_of_comparison);
         const T at_a = lane[a * x.inner], at_b = lane[b * x.inner];
         if (largest ? less(at_b, at_a) : less(at_a, at_b)) return true;
         if (largest ? less(at_a, at_b) : less(at_b, at_a)) return false;
@@ -76,12 +80,16 @@ void run_nonzero(const Run& node) {
   with_type(node.type(0), [&]<class Element>(Tag<Element>) {
     using T = std::conditional_t<std::is_same_v<Element, bool>, uint8_t, Element>;  // any byte but 0 is true
     const T* const data = node.data<T>(0);
-    for (size_t i = 0; i < count(x); ++i) {
+    const size_t n = count(x);
+    Pace pace;
+    for (size_t i = 0; i < n; ++i) {
+      pace.did(1);
       if (data[i] != T{}) places.push_back(i);
     }
   });
   auto* to = static_cast<int64_t*>(node.allocate(0, QN_S64, {x.size(), places.size()}));
   for (size_t d = 0; d < x.size(); ++d) {
+    look(places.size());
     for (const size_t at : places) *to++ = static_cast<int64_t>(at / strides[d] % x[d]);
   }
 }
@@ -101,8 +109,10 @@ void write_items(const Run& node, const Lanes& x, const std::vector<size_t>& lis
   char* to = static_cast<char*>(node.allocate(0, node.type(0), shape));
   const size_t bytes = x.inner * element_size(node);
   if (bytes == 0 || list.empty()) return;  // `outer` may be any number
+  Pace pace;
   for (size_t o = 0; o < x.outer; ++o) {
     for (const size_t item : list) {
+      pace.did(x.inner);
       std::memcpy(to, node.data<char>(0) + (o * x.size + item) * bytes, bytes);
       to += bytes;
     }
@@ -144,7 +154,11 @@ template <class T>
 std::vector<Group> groups_of(const T* data, const Lanes& x) {
   std::vector<size_t> order(x.size);
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return compare(data, x, a, b) < 0; });
+  Pace pace;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    pace.did(work_of_comparison * x.inner);
+    return compare(data, x, a, b) < 0;
+  });
   std::vector<Group> groups;
   for (const size_t item : order) {
     if (groups.empty() || compare(data, x, groups.back()[0], item) != 0) groups.emplace_back();

@@ -17,6 +17,35 @@ struct Fault {
   std::string what;
 };
 
+// Kinds call this in loops that may take long, after some work (in elements or multiply-adds) on the thread that runs
+// the node. Throws a fault with QN_CANCELLED if the run was cancelled; asks that only once in a while.
+void look(size_t work);
+// Gathers work for look(), for loops with little of it in each round.
+class Pace {
+ public:
+  void did(size_t work) {
+    done_ += work;
+    if (done_ < enough) return;
+    look(done_);
+    done_ = 0;
+  }
+
+ private:
+  static constexpr size_t enough = size_t{1} << 16;
+  size_t done_ = 0;
+};
+
+// Calls visit(begin, end) for parts of `n` elements, and look() for each.
+template <class Visit>
+void for_parts(size_t n, const Visit& visit) {
+  constexpr size_t most = size_t{1} << 16;
+  for (size_t begin = 0; begin < n; begin += most) {
+    const size_t end = begin + most < n ? begin + most : n;
+    visit(begin, end);
+    look(end - begin);
+  }
+}
+
 // A short list of sizes: the dimensions of a tensor, or what belongs to each of them. Takes more than a tensor may have,
 // for what is between input and output.
 class Shape {
@@ -96,12 +125,14 @@ inline Shape broadcast_strides(const Shape& shape, const Shape& to) {
 
 // Calls visit(i, at) for each element of `shape`, in row-major order: i counts them, and at[k] is the place of the element
 // in the k-th tensor, of which strides[k] has a stride for each dimension.
+constexpr size_t walked = size_t{1} << 16;  // elements from one look() to the next
 template <size_t n, class Visit>
 void walk(const Shape& shape, const Shape (&strides)[n], Visit&& visit) {
   const size_t total = count(shape);
   Shape index(shape.size(), 0);
   size_t at[n] = {};
   for (size_t i = 0; i < total; ++i) {
+    if (i % walked == 0) look(std::min(walked, total - i));
     visit(i, at);
     for (size_t d = shape.size(); d-- > 0;) {
       for (size_t k = 0; k < n; ++k) at[k] += strides[k][d];
@@ -143,7 +174,10 @@ struct Rows {
   // Calls visit(at) for each row; at[k] is the place of its first element in the k-th tensor.
   template <class Visit>
   void walk(Visit&& visit) const {
-    extra::walk(shape, strides, [&](size_t, const size_t(&at)[n]) { visit(at); });
+    extra::walk(shape, strides, [&](size_t, const size_t(&at)[n]) {
+      visit(at);
+      look(length);
+    });
   }
 
  private:

@@ -26,6 +26,7 @@ class Fourier {
   Fourier(size_t size, bool inverse) : size_(size), roots_(size), parts_(size), rest_(size) {
     const double turn = (inverse ? 2 : -2) * std::numbers::pi / static_cast<double>(size);
     for (size_t i = 0; i < size; ++i) {
+      pace_.did(32);
       const double angle = turn * static_cast<double>(i);
       roots_[i] = {static_cast<float>(std::cos(angle)), static_cast<float>(std::sin(angle))};
     }
@@ -50,6 +51,7 @@ class Fourier {
     }
     const size_t p = least_factor(n), m = n / p;
     for (size_t k = 0; k < m; ++k) {
+      pace_.did(p);
       for (size_t r = 0; r < p; ++r) parts_[r] = x[k + r * m];
       transform_prime(p);
       for (size_t q = 0; q < p; ++q) x[k + q * m] = q * k == 0 ? parts_[q] : parts_[q] * roots_[q * k * stride];
@@ -71,6 +73,7 @@ class Fourier {
       parts_[0] = parts_[0] + (rest_[j] + rest_[p - j]);
     }
     for (size_t q = 1; q <= half; ++q) {
+      pace_.did(4 * half);
       Complex even = first, odd = {0, 0};
       for (size_t j = 1; j <= half; ++j) {
         const Complex root = roots_[j * q % p * (size_ / p)];
@@ -85,6 +88,7 @@ class Fourier {
 
   const size_t size_;
   std::vector<Complex> roots_, parts_, rest_;
+  Pace pace_;
 };
 
 // Numbers as real and imaginary parts, or as real parts alone.

@@ -52,6 +52,7 @@ TEST(RunTasks, ThroughTheHost) {
                                 {}};
   std::vector<size_t> order;
   auto task = [&](size_t i) { order.push_back(i); };
+                                {},
   run_tasks(&parallel, 3, task);
   EXPECT_EQ(order, (std::vector<size_t>{2, 1, 0}));
   run_tasks(&parallel, 1, task);  // one task needs no host

@@ -75,8 +75,9 @@ inline Parameter integers(const char* name, Vector<int64_t> values) { return {na
 
 class NodeModel {
  public:
-  // The first `computed` of the node's inputs are the model's, the others are constants.
-  NodeModel(const NodeCase& node, size_t computed, unsigned char truth = 1) : truth_(truth) {
+  // The first `computed` of the node's inputs are the model's, the others are constants. `parallel`: of the session.
+  NodeModel(const NodeCase& node, size_t computed, unsigned char truth = 1, const qn_parallel* parallel = nullptr)
+      : truth_(truth), parallel_(parallel) {
     Vector<int> inputs;
     for (size_t i = 0; i < node.inputs.size(); ++i) inputs.push_back(add_input(node.inputs[i], i < computed));
     const auto first =
@@ -96,9 +97,12 @@ class NodeModel {
     Vector<unsigned char> file;
     qn_model* model = nullptr;
     qn_session* session = nullptr;
+    qn_session_options options;
+    qn_session_options_init(&options);
+    options.parallel = parallel_;
     const bool done = qn_extra_register() == QN_OK && write_model(graph_, &file) == QN_OK &&
                       qn_model_load_memory(file.data(), file.size(), nullptr, &model) == QN_OK &&
-                      qn_session_create(model, nullptr, &session) == QN_OK && run(session) == QN_OK &&
+                      qn_session_create(model, &options, &session) == QN_OK && run(session) == QN_OK &&
                       read(session, outputs) == QN_OK;
     const std::string message = done ? "" : qn_last_message();
     qn_session_release(session);
@@ -137,6 +141,7 @@ class NodeModel {
   }
 
   unsigned char truth_;
+  const qn_parallel* parallel_;
   Graph graph_;
   std::vector<std::vector<unsigned char>> data_;  // of the model's inputs
 };

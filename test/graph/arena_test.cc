@@ -237,7 +237,7 @@ TEST(Arena, IsUsedByOneRunAtATime) {
   const ArenaHandle arena = arena_of();
   SessionHandle b = session_of(net.model, arena);
   Host host = {&net, &b};
-  const qn_parallel parallel = {&host, Host::run, 2, {}};
+  const qn_parallel parallel = {&host, Host::run, 2, {}, {}};
   const SessionHandle a = session_of(net.model, arena, &parallel);
   net.expect_right(a);
   EXPECT_GT(host.calls, 0);

@@ -135,7 +135,7 @@ TEST(Cpp, OperatorsAndPlans) {
   EXPECT_STRNE(second.kernel(), "");
   EXPECT_GT(cache.bytes(), 0u);
   Calls calls;
-  const qn_parallel parallel = {&calls, Calls::run, 2, {}};
+  const qn_parallel parallel = {&calls, Calls::run, 2, {}, {}};
   second.run({middle.data()}, {result.data()}, qn::Workspace(second.workspace_size()), &parallel);
   EXPECT_GT(calls.count, 0);
   for (size_t i = 0; i < result.size(); ++i) ASSERT_EQ(result[i], 0.5f * 9 * channels + bias[i % channels]);

@@ -120,6 +120,7 @@ Ran run_with(qn_model* model, const std::vector<float>& x, size_t tasks) {
                               for (size_t i = count; i-- > 0;) task(arg, i);
                             },
                             tasks,
+                            {},
                             {}};
   qn_session_options options;
   qn_session_options_init(&options);

@@ -108,6 +108,15 @@ qn_status run_less(const qn_node_run* run) {
   return QN_OK;
 }
 
+// test_less_asks: the same, but it cancels a session in one of its runs, and asks.
+qn_session* to_cancel = nullptr;
+int runs = 0, cancelled_run = 0;
+qn_status run_less_asks(const qn_node_run* run) {
+  if (++runs == cancelled_run) qn_session_cancel(to_cancel);
+  if (qn_node_cancelled(run)) return qn_fail(QN_CANCELLED, "I was asked to stop");
+  return run_less(run);
+}
+
 // test_image: a large image of no inputs.
 qn_status infer_image(const qn_node*, const qn_operand*, size_t, qn_tensor* outputs, size_t) {
   outputs[0].rank = 4;
@@ -156,6 +165,7 @@ void register_kinds() {
         return k;
       }(),
       kind("test_less", 2, infer_flag, run_less),
+      kind("test_less_asks", 2, infer_flag, run_less_asks),
       kind("test_no_flags", 2, infer_no_flags, run_less),
       kind("test_image", 0, infer_image, run_image),
   };
@@ -1024,6 +1034,23 @@ TEST_F(Registered, ALoopThatDoesNotEndCanBeCancelled) {
   const int64_t forever = INT64_MAX;
   qn_session_cancel(r.session());
   EXPECT_EQ(r.run({&forever, data.data(), &forever}), QN_CANCELLED);
+}
+
+// A node of a graph that a node runs hears that the session of the whole was cancelled, and the next run is another.
+TEST_F(Registered, AKindOfAHostHearsThatItsRunIsCancelled) {
+  Runner r(looping("test_less_asks"));
+  to_cancel = r.session();
+  const Floats data = {1, 2};
+  const int64_t forever = INT64_MAX, three = 3;
+  for (const int round : {1, 5}) {
+    runs = 0, cancelled_run = round;
+    EXPECT_EQ(r.run({&forever, data.data(), &forever}), QN_CANCELLED);
+    EXPECT_EQ(runs, round);
+    EXPECT_NE(std::string(qn_last_message()).find("I was asked to stop"), std::string::npos) << qn_last_message();
+    cancelled_run = 0;
+    expect_ok(r.run({&three, data.data(), &forever}));
+    EXPECT_EQ(r.output(), (Floats{4, 5}));
+  }
 }
 
 }  // namespace

@@ -423,6 +423,7 @@ struct CountingHost {
               for (size_t i = count; i-- > 0;) task(arg, i);
             },
             threads,
+            {},
             {}};
   }
 };
@@ -687,7 +688,6 @@ TEST(Session, PartsWithoutElementsAreLeftOut) {
   }
 }
 
-TEST(Session, SlicesAreReadWhereTheyLie) {
 // A pad makes elements of nothing; the convolution behind it must not take its padding over then.
 TEST(Session, PadsOfNothingAreFilled) {
   GraphBuilder b;
@@ -727,6 +727,7 @@ TEST(Session, SlicesOfNothingHaveNoElements) {
   }
 }
 
+TEST(Session, SlicesAreReadWhereTheyLie) {
   GraphBuilder b;
   const int x = b.input("x", {2, 5, 6, 9});
   const int all = b.node(OpKind::sigmoid, {x});
@@ -841,6 +842,7 @@ TEST(Session, CancelBetweenOperators) {
                                   if (h->calls++ == 0) std::thread(qn_session_cancel, h->session).join();
                                 },
                                 0,
+                                {},
                                 {}};
   const Graph graph = convolutions();
   qn_session_options options;
@@ -855,15 +857,21 @@ TEST(Session, CancelBetweenOperators) {
   EXPECT_EQ(host.calls, 1);
 }
 
-// It asked for nothing that could still be done, and the next run is another.
-TEST(Session, CancelDuringTheLastOperator) {
-  qn_session* running = nullptr;
-  const qn_parallel parallel = {&running,
+// The tasks of the only operator ask. After the operator it is too late, and the next run is another.
+TEST(Session, CancelWithinAnOperator) {
+  struct Host {
+    qn_session* session = nullptr;
+    bool before = false, after = false;
+  } host;
+  const qn_parallel parallel = {&host,
                                 [](void* context, void (*task)(void*, size_t), void* arg, size_t count) {
-                                  qn_session_cancel(*static_cast<qn_session**>(context));
+                                  const auto* h = static_cast<const Host*>(context);
+                                  if (h->before) qn_session_cancel(h->session);
                                   for (size_t i = 0; i < count; ++i) task(arg, i);
+                                  if (h->after) qn_session_cancel(h->session);
                                 },
                                 0,
+                                {},
                                 {}};
   GraphBuilder b;
   b.output(b.node(OpKind::conv2d, {b.input("x", {1, 40, 40, 16}), b.constant({32, 3, 3, 16})}), "y");
@@ -875,8 +883,16 @@ TEST(Session, CancelDuringTheLastOperator) {
   options.algorithm = QN_ALGORITHM_IGEMM;  // exact enough for expect_right
   const ModelHandle model = model_of(graph);
   const SessionHandle session = session_of(model, &options);
-  running = session.get();
-  for (unsigned seed = 1; seed < 3; ++seed) expect_right(graph, session, seed);
+  host.session = session.get();
+  expect_right(graph, session, 1);
+  const Values inputs = random_inputs(graph, 2);
+  for (const bool before : {false, true}) {
+    host.before = before, host.after = !before;
+    EXPECT_EQ(qn_session_run(session.get(), pointers(graph, inputs).data()), QN_CANCELLED);
+    EXPECT_STREQ(qn_last_message(), "node 'conv2d0': cancelled");
+    host = {session.get()};
+    expect_right(graph, session, 2);
+  }
 }
 
 TEST(Session, BadArguments) {

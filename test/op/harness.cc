@@ -173,7 +173,7 @@ Result run(const qn_operator* op, const std::vector<Input>& inputs, const Option
     addresses[options.in_place] = y.data();
   }
   void* outputs[] = {y.data()};
-  const qn_parallel backwards = {nullptr, run_backwards, options.tasks, {}};
+  const qn_parallel backwards = {nullptr, run_backwards, options.tasks, {}, {}};
   const qn_parallel* parallel = options.tasks > 1 ? &backwards : nullptr;
   failed(qn_plan_run(plan, addresses.data(), outputs, workspace.data(), workspace_size,
                      options.parallel ? options.parallel : parallel));

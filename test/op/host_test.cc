@@ -59,7 +59,7 @@ qn_weights some_weights() {
 }
 
 TEST(ThrowingHost, Parallel) {
-  const qn_parallel parallel = {nullptr, throw_from_run, 4, {}};
+  const qn_parallel parallel = {nullptr, throw_from_run, 4, {}, {}};
   EXPECT_TERMINATES(plan_and_run(some_weights(), &parallel));
   static float c[1 << 16];
   EXPECT_TERMINATES(qn_gemm_f32(512, 64, 64, ones, 64, ones, 64, 0, nullptr, 0, 1, c, 64, &parallel));

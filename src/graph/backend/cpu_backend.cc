@@ -365,8 +365,7 @@ class CpuPlan : public NodePlan {
     for (size_t i = 0; i < inputs.size(); ++i) addresses[i] = address(inputs[i]);
     // Not qn_plan_run(), because it would refuse an overlap that is allowed here: an input of a concat may lie within
     // another input that is already at its place.
-    run_plan(*plan_, addresses, address(outputs[0]), address(workspace), parallel);
-    return QN_OK;
+    return run_plan(*plan_, addresses, address(outputs[0]), address(workspace), parallel);
   }
 
  private:

@@ -45,7 +45,8 @@ qn_status run_kind(const qn_kind& kind, qn_node_run* run) {
   qn_parallel parallel;
   const qn_parallel* const hosts = run->parallel;
   if (hosts != nullptr) {
-    parallel = {const_cast<qn_parallel*>(hosts), run_in_callers_mode, hosts->threads, {}};
+    const auto cancelled = [](void* of) -> int { return is_cancelled(static_cast<const qn_parallel*>(of)); };
+    parallel = {const_cast<qn_parallel*>(hosts), run_in_callers_mode, hosts->threads, cancelled, {}};
     run->parallel = &parallel;
   }
   const qn_status status = call_host(kind.run, const_cast<const qn_node_run*>(run));

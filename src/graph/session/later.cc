@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/math.h"
 #include "base/needs.h"
+#include "base/parallel.h"
 #include "base/search.h"
 #include "base/status.h"
 #include "base/tensor.h"
@@ -56,12 +57,10 @@ void LaterRun::give(size_t index, const Tensor& tensor, const void* data) {
   data_[index] = data;
 }
 
-qn_status LaterRun::run(const qn_parallel* parallel, std::atomic<bool>* cancelled, qn_profile_entry* profile,
-                        uint64_t start) {
+qn_status LaterRun::run(const qn_parallel* parallel, qn_profile_entry* profile, uint64_t start) {
   parallel_ = parallel;
-  cancelled_ = cancelled;
   for (size_t i = 0; i < planned_.size(); ++i) {
-    if (cancelled->exchange(false)) return fail(QN_CANCELLED, "cancelled before operator %zu", i);
+    if (is_cancelled(parallel_)) return fail(QN_CANCELLED, "cancelled before operator %zu", i);
     const Node& node = model_.later.nodes[i];
     for (const int output : node.outputs) shapes_.tensors[at(output)].sized_by_run = false;
     QN_TRY(name_culprit(profiling_ ? run_timed(i, profile + i, start) : run_node(i), node));
@@ -366,7 +365,7 @@ qn_status LaterRun::run_loop(size_t index) {
   for (size_t i = 2; i < inputs; ++i) take(i, node.inputs[i]);
   Vector<Vector<unsigned char>> rows(outputs - carried);
   for (; run < runs && goes_on; ++run) {
-    if (cancelled_->exchange(false)) return fail(QN_CANCELLED, "cancelled in a loop");
+    if (is_cancelled(parallel_)) return fail(QN_CANCELLED, "cancelled in a loop");
     QN_TRY(run_child(index, 0, tensors, data));
     qn_session* const session = planned_[index].sessions[0];
     for (size_t i = 0; i < carried; ++i) {

@@ -5,8 +5,6 @@
 
 #include <quern/graph.h>
 
-#include <atomic>
-
 #include "base/vector.h"
 #include "graph/backend/custom_backend.h"
 #include "graph/session/model.h"
@@ -28,9 +26,9 @@ class LaterRun : public Allocated {
 
   // Says where the elements of a tensor lie that other nodes have computed, or that is an input, and which shape it has.
   void give(size_t index, const Tensor& tensor, const void* data);
-  // Runs all nodes. Stops before the next one if `cancelled` is set. `profile`: an entry for each node, if profiling;
+  // Runs all nodes, unless `parallel` says that the run was cancelled. `profile`: an entry for each node, if profiling;
   // `start`: when the session's run began, by now_ns().
-  qn_status run(const qn_parallel* parallel, std::atomic<bool>* cancelled, qn_profile_entry* profile, uint64_t start);
+  qn_status run(const qn_parallel* parallel, qn_profile_entry* profile, uint64_t start);
 
   // After a run: the shape of a tensor, and its elements.
   const Tensor& tensor(size_t index) const { return shapes_.tensors[index]; }
@@ -85,7 +83,6 @@ class LaterRun : public Allocated {
   Vector<Planned> planned_;    // per node
   Vector<Location> operands_;  // of the node that runs
   const qn_parallel* parallel_ = nullptr;
-  std::atomic<bool>* cancelled_ = nullptr;
 };
 
 }  // namespace quern

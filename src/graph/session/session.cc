@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/needs.h"
+#include "base/parallel.h"
 #include "base/status.h"
 #include "base/tensor.h"
 #include "graph/file/sparse.h"
@@ -42,16 +43,29 @@ size_t wanted_threads(const qn_session_options& options) {
   return std::min(known ? parallel->threads : usable_cores(), max_threads);
 }
 
+void run_for(void* session, void (*task)(void*, size_t), void* argument, size_t count) {
+  const qn_parallel& host = static_cast<const qn_session*>(session)->host;
+  if (host.run != nullptr) return host.run(host.context, task, argument, count);
+  for (size_t i = 0; i < count; ++i) task(argument, i);
+}
+
+int is_run_cancelled(void* of) {
+  const auto& session = *static_cast<const qn_session*>(of);
+  return session.cancelled.load(std::memory_order_relaxed) || is_cancelled(&session.host);
+}
+
 qn_status make_threads(const qn_session_options& options, qn_session& session) {
   session.options.tasks = wanted_threads(options);
   session.options.algorithm = options.algorithm;
-  if (options.parallel != nullptr) {
-    session.parallel = *options.parallel;
-    return QN_OK;
+  session.parallel = {&session, run_for, session.options.tasks, is_run_cancelled, {}};
+  if (options.parallel != nullptr) session.host = *options.parallel;
+  if (session.options.tasks == 1) {
+    session.host.run = nullptr;
+  } else if (options.parallel == nullptr) {
+    QN_TRY(make_pool(session.options.tasks, &session.pool));
+    return qn_parallel_from_pthreadpool(session.pool.get(), &session.host);
   }
-  if (session.options.tasks == 1) return QN_OK;  // parallel.run stays NULL: everything runs on the caller
-  QN_TRY(make_pool(session.options.tasks, &session.pool));
-  return qn_parallel_from_pthreadpool(session.pool.get(), &session.parallel);
+  return QN_OK;
 }
 
 // ---- planning
@@ -284,7 +298,7 @@ struct Leave {
 };
 
 // Runs the nodes that come after the planned ones.
-qn_status run_later(qn_session& session, const qn_parallel* parallel, uint64_t start) {
+qn_status run_later(qn_session& session, uint64_t start) {
   const Model& model = *session.model;
   if (!has_kinds || model.later.nodes.empty()) return QN_OK;
   std::unique_ptr<LaterRun> made;
@@ -300,7 +314,7 @@ qn_status run_later(qn_session& session, const qn_parallel* parallel, uint64_t s
   }
   const size_t planned = session.execution->steps().size();
   qn_profile_entry* const profile = session.profiling ? session.profile.data() + planned : nullptr;
-  const qn_status status = later.run(parallel, &session.cancelled, profile, start);
+  const qn_status status = later.run(&session.parallel, profile, start);
   if (made != nullptr) {
     session.forget_later();
     session.later = made.release();
@@ -359,7 +373,7 @@ bool find_entry(const qn_session& session, uint32_t depth, size_t* left, qn_prof
   return false;
 }
 
-qn_status run(qn_session& session) {
+qn_status run_steps(qn_session& session) {
   const Execution& execution = *session.execution;
   Arena& arena = session.arena();
   const size_t outputs = session.graph().outputs.size();
@@ -368,29 +382,33 @@ qn_status run(qn_session& session) {
   for (size_t m = 1; has_backends && m < model.memory_count; ++m) arenas[m] = arena.foreign.data(*model.memories[m]);
   const Execution::Buffers buffers = {session.inputs(), session.bound_outputs.data(), arenas,
                                       session.outputs() + outputs};
-  const qn_parallel* parallel = session.parallel.run == nullptr ? nullptr : &session.parallel;
   session.has_run = false;
   arena.last = &session;
   if (session.profiling && !session.inside) reset_profile(session);
   const uint64_t start = session.profiling ? now_ns() : 0;
   execution.begin(buffers);
   for (size_t i = 0; i < execution.steps().size(); ++i) {
-    if (session.cancelled.exchange(false)) {
+    if (is_cancelled(&session.parallel)) {
       execution.stop(i);
       return fail(QN_CANCELLED, "cancelled before operator %zu", i);
     }
     const uint64_t before = session.profiling ? now_ns() : 0;
-    QN_TRY(execution.run(i, buffers, parallel));
+    QN_TRY(execution.run(i, buffers, &session.parallel));
     if (!session.profiling) continue;
     note_run(before - start, now_ns() - before, &session.profile[i]);
   }
   execution.end(buffers);
   for (size_t i = 0; i < outputs; ++i) session.outputs()[i] = {const_cast<void*>(execution.output(i, buffers))};
-  QN_TRY(run_later(session, parallel, start));
+  QN_TRY(run_later(session, start));
   QN_TRY(advance_states(session));
-  session.cancelled = false;  // a cancel that came too late must not stop the next run
   session.has_run = true;
   return QN_OK;
+}
+
+qn_status run(qn_session& session) {
+  const qn_status status = run_steps(session);
+  session.cancelled = false;  // a cancel that came too late must not stop the next run
+  return status;
 }
 
 }  // namespace

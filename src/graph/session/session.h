@@ -16,8 +16,9 @@ struct qn_session : quern::Allocated {
 
   quern::Shared<const quern::Model> model;
   quern::Pool pool;
-  qn_parallel parallel = {};
-  qn_tuning tuning = {};  // a reference of its own, if options.tuning is set
+  qn_parallel host = {};      // runs the tasks: the user's threads or the pool; `run` is NULL: the calling thread does
+  qn_parallel parallel = {};  // what operators get: it also says whether the run was cancelled
+  qn_tuning tuning = {};      // a reference of its own, if options.tuning is set
   quern::ExecutionOptions options;
   bool profiling = false;
   bool inside = false;  // a node of another session runs it: its profile sums up the runs that make up one run of that

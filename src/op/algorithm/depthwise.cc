@@ -155,7 +155,7 @@ class DepthwiseRowPlan final : public DepthwisePlan<DwconvRow> {
 
  private:
   void run_row(const RowTask& t) const override {
-    row_.run(t.channels, width_, taps_, t.offsets, step_, t.a, zero_.data(), panel(t), t.c, c_stride_,
+    row_.run(t.channels, t.width, taps_, t.offsets, step_, t.a, zero_.data(), panel(t), t.c, c_stride_,
              epilogue_.at(0, t.channel));
   }
 

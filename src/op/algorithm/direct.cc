@@ -60,7 +60,7 @@ class DirectPlan final : public qn_plan {
 
   void task(const Run& run, size_t, size_t index) const override {
     char* scratch = run.workspace + index * slot;
-    tiling_.run(index, [&](size_t product, size_t begin, size_t end, size_t n, size_t channels) {
+    tiling_.run(run.parallel, index, [&](size_t product, size_t begin, size_t end, size_t n, size_t channels) {
       const size_t group = product % shape_.groups, line = product / shape_.groups % rows_.products;
       const size_t image = product / shape_.groups / rows_.products;
       const char* const a = run.input(0) + image * in_.stride[0] + group * in_bytes();

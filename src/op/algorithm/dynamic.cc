@@ -51,8 +51,12 @@ class DynamicPlan final : public qn_plan {
 
  private:
   void quantize(const Run& run, size_t index, char* rows) const {
+    Watch watch(run);
+    const size_t most = std::max<size_t>(Watch::interval / depth_, 1);
     for (size_t i = quantized_.begin(index), end = quantized_.end(index); i < end;) {
-      const size_t product = i / rows_.count, m = i % rows_.count, count = std::min(end - i, rows_.count - m);
+      const size_t product = i / rows_.count, m = i % rows_.count,
+                   count = std::min(std::min(end - i, rows_.count - m), most);
+      if (watch.stops(count * depth_)) return;
       const Cursor<2> at(rows_.products, product);
       quantize_.run(count, depth_, run.input(0) + at.offset(a_operand) + m * rows_.a_stride, rows_.a_stride,
                     rows + i * a_stride_, a_stride_);
@@ -61,7 +65,7 @@ class DynamicPlan final : public qn_plan {
   }
 
   void multiply(const Run& run, size_t index, const char* quantized) const {
-    tiling_.run(index, [&](size_t product, size_t begin, size_t end, size_t n, size_t channels) {
+    tiling_.run(run.parallel, index, [&](size_t product, size_t begin, size_t end, size_t n, size_t channels) {
       const Cursor<2> at(rows_.products, product);
       const char* const a = quantized + product * rows_.count * a_stride_;
       char* const c_begin = run.output + at.offset(c_operand) + n * sizeof(float);

@@ -53,7 +53,7 @@ class GemmPlan final : public qn_plan {
   }
 
   void task(const Run& run, size_t, size_t index) const override {
-    tiling_.run(index, [&](size_t product, size_t begin, size_t end, size_t n, size_t channels) {
+    tiling_.run(run.parallel, index, [&](size_t product, size_t begin, size_t end, size_t n, size_t channels) {
       const size_t group = product % groups_;
       const Cursor<2> at(rows_.products, product / groups_);
       const char* const a = run.input(0) + at.offset(a_operand) + group * in_bytes_;

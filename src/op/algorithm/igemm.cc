@@ -95,7 +95,7 @@ class IgemmPlan final : public qn_plan {
     const size_t tap_bytes = part.wide_taps ? shape_.kernel.w * in_bytes : in_bytes;
     const size_t c_stride = part.order == Order::columns ? out_.stride[1] : out_.stride[2];
     const size_t line_stride = part.order == Order::columns ? out_.stride[2] : out_.stride[1];
-    part.tiling.run(index, [&](size_t product, size_t begin, size_t end, size_t n, size_t channels) {
+    part.tiling.run(run.parallel, index, [&](size_t product, size_t begin, size_t end, size_t n, size_t channels) {
       const size_t group = product % shape_.groups, image = product / shape_.groups;
       const char* const a = run.input(0) + image * in_.stride[0] + group * in_bytes;
       char* const c_begin = run.output + image * out_.stride[0] + part.x * out_.stride[2] + group * out_bytes +

@@ -205,6 +205,7 @@ class SparsePlan final : public qn_plan {
 
   void task(const Run& run, size_t, size_t index) const override {
     char* scratch = run.workspace + index * slot;
+    Watch watch(run);
     for (size_t unit = tasks_.begin(index); unit < tasks_.end(index); ++unit) {
       const size_t n_chunk = unit % blocks_.chunks, rest = unit / blocks_.chunks;
       const size_t m_chunk = rest % tiles_.chunks, product = rest / tiles_.chunks;
@@ -213,6 +214,7 @@ class SparsePlan final : public qn_plan {
       line.a += group * a_group_;
       line.c += group * shape_.out * c_channel_;
       for (size_t t = tiles_.begin(m_chunk); t < tiles_.end(m_chunk); ++t) {
+        if (watch.stops(Watch::interval)) return;
         run_tile(run, line, group, t, {blocks_.begin(n_chunk), blocks_.end(n_chunk)}, scratch);
       }
     }

@@ -37,6 +37,7 @@ class SparseBandPlan final : public qn_plan {
 
   void task(const Run& run, size_t, size_t index) const override {
     char* const scratch = run.workspace + index * slot;
+    Watch watch(run);
     for (size_t unit = tasks_.begin(index); unit < tasks_.end(index); ++unit) {
       const size_t n_chunk = unit % blocks_.chunks, rest = unit / blocks_.chunks;
       const size_t band = rest % bands_, product = rest / bands_;
@@ -46,6 +47,7 @@ class SparseBandPlan final : public qn_plan {
       lay_out(a, band, scratch);
       const size_t together = finished_blocks(row_);
       for (size_t block = blocks_.begin(n_chunk); block < blocks_.end(n_chunk); block += together) {
+        if (watch.stops(Watch::interval)) return;
         const size_t last = std::min(block + together, blocks_.end(n_chunk)), n = block * sparse_channels;
         for (size_t b = block; b < last; ++b) multiply(group, band, b, (b - block) * sparse_channels, scratch);
         finish(run, c + n * channel_stride(row_, out_), band, std::min(last * sparse_channels, shape_.out) - n,

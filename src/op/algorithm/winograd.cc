@@ -183,12 +183,15 @@ class WinogradPlan final : public qn_plan {
   void task(const Run& run, size_t, size_t index) const override {
     char* v = run.workspace + index * slot;
     char* m = v + row_.points() * v_plane_;
+    const size_t work = row_.points() * block() * chunk_ * gemm_.nr * shape_.in;
+    Watch watch(run);
     size_t present = blocks_.chunks;  // the block whose inputs are transformed
     for (size_t unit = tasks_.begin(index); unit < tasks_.end(index); ++unit) {
       const size_t block = unit / panels_.chunks, part = unit % panels_.chunks;
       if (block != present) transform_inputs(run, block, v);
       present = block;
       for (size_t panel = panels_.begin(part); panel < panels_.end(part); panel += chunk_) {
+        if (watch.stops(work)) return;
         const size_t end = std::min(panel + chunk_, panels_.end(part));
         multiply(block, panel, end, v, m);
         transform_outputs(run, block, panel, end, m, m + row_.points() * m_plane_);

@@ -51,12 +51,14 @@ class ChainPlan final : public qn_plan {
   void task(const Run& run, size_t, size_t index) const override {
     char* scratch = run.workspace + index * slot;
     const void* const input = scratch;
+    Watch watch(run);
     for (size_t i = tasks_.begin(index); i < tasks_.end(index); ++i) {
       const size_t image = i / bands_, y = i % bands_ * rows_, end = std::min(y + rows_, out_.shape[1]);
-      first_->by_rows->run_rows({run.inputs, scratch, nullptr}, image, y, end);
+      if (watch.stops(Watch::interval)) return;
+      first_->by_rows->run_rows({run.inputs, scratch, nullptr, run.parallel}, image, y, end);
       const qn_plan& second = end - y == rows_ ? *full_ : *last_;
       char* c = run.output + image * out_.stride[0] + y * out_.stride[1];
-      const Run band = {&input, c, scratch + scratch_bytes_};
+      const Run band = {&input, c, scratch + scratch_bytes_, run.parallel};
       for (size_t t = 0; t < second.phases[0]; ++t) second.task(band, 0, t);
     }
   }

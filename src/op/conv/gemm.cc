@@ -66,14 +66,18 @@ qn_status run(const Gemm& g, const qn_parallel* parallel) {
   }
   const Buffer packed(panels);
   const size_t k_stride = g.transpose_b ? 1 : g.ldb, n_stride = g.transpose_b ? g.ldb : 1;
-  pack_panels(g.n, g.k, row.nr, g.b, k_stride, n_stride, g.bias, static_cast<float*>(packed.data()));
-
   const size_t k_bytes = g.k * sizeof(float), panel_bytes = row.nr * rows * sizeof(float);
+  Watch watch(parallel);
+  for (size_t n = 0; n < g.n && !watch.stops(row.nr * g.k); n += row.nr) {
+    auto* const panel = reinterpret_cast<float*>(static_cast<char*>(packed.data()) + n / row.nr * panel_bytes);
+    pack_panels(std::min<size_t>(row.nr, g.n - n), g.k, row.nr, g.b + n * n_stride, k_stride, n_stride,
+                g.bias == nullptr ? nullptr : g.bias + n, panel);
+  }
   const Tiling tiling(
       {.m = g.m, .n = g.n, .mr = row.mr, .nr = row.nr, .row_bytes = k_bytes, .panel_bytes = panel_bytes},
       tasks_of(parallel));
   auto task = [&](size_t index) {
-    tiling.run(index, [&](size_t, size_t begin, size_t end, size_t n, size_t channels) {
+    tiling.run(parallel, index, [&](size_t, size_t begin, size_t end, size_t n, size_t channels) {
       const char* const w = static_cast<const char*>(packed.data()) + n / row.nr * panel_bytes;
       tiling.tiles(begin, end, [&](size_t m, size_t count) {
         row.run(count, channels, k_bytes, g.a + m * g.lda, g.lda * sizeof(float), w, g.c + m * g.ldc + n,
@@ -82,7 +86,7 @@ qn_status run(const Gemm& g, const qn_parallel* parallel) {
     });
   };
   run_tasks(parallel, tiling.tasks(), task);
-  return QN_OK;
+  return check_cancelled(parallel);
 }
 
 }  // namespace

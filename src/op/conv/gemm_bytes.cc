@@ -98,8 +98,7 @@ qn_status run_checked(const GemmBytes& g, qn_status (*decode)(void*, size_t, siz
   PlanPointer plan;
   QN_TRY(plan_matrix(g.who, request, weights, g.clamp, &plan));
   const Buffer workspace(plan->workspace_size());
-  run_plan(*plan, &g.a.data, const_cast<void*>(g.c.data), workspace.data(), parallel);
-  return QN_OK;
+  return run_plan(*plan, &g.a.data, const_cast<void*>(g.c.data), workspace.data(), parallel);
 }
 
 qn_status run(const GemmBytes& g, const qn_parallel* parallel) {

@@ -95,13 +95,15 @@ qn_status run(const Spmm& s, const qn_parallel* parallel) {
   const Buffer scratch(slot * tasks.chunks);
   auto task = [&](size_t index) {
     auto* mine = reinterpret_cast<float*>(static_cast<char*>(scratch.data()) + index * slot);
+    Watch watch(parallel);
     for (size_t tile = tasks.begin(index); tile < tasks.end(index); ++tile) {
+      if (watch.stops(Watch::interval)) return;
       const size_t first = tile * row.pixels;
       columns.run(first, std::min<size_t>(row.pixels, s.n - first), mine);
     }
   };
   run_tasks(parallel, tasks.chunks, task);
-  return QN_OK;
+  return check_cancelled(parallel);
 }
 
 }  // namespace

@@ -34,6 +34,8 @@ class Stage {
  public:
   Stage(const Request& request, const Vector<Trial>& trials)
       : options_(request.options), output_(filled(qn_tensor_bytes(&request.out))) {
+    if (options_.parallel != nullptr) parallel_ = *options_.parallel;
+    parallel_.cancelled = nullptr;  // a run that stops early would be no measurement
     const size_t caches = cpu().l2_bytes + cpu().l3_bytes;
     traffic_ = filled(std::min({options_.traffic, caches, max_traffic}));
     size_t workspace = 0;
@@ -49,7 +51,7 @@ class Stage {
   double run(const qn_plan& plan) {
     if (options_.traffic != 0) pass_caches();
     const double start = now();
-    run_plan(plan, addresses_.data(), output_.data(), workspace_.data(), options_.parallel);
+    run_plan(plan, addresses_.data(), output_.data(), workspace_.data(), &parallel_);
     return now() - start;
   }
 
@@ -65,10 +67,11 @@ class Stage {
       for (const Buffer* buffer : {&output_, &workspace_}) read(*buffer, options_.tasks);
       for (const Buffer& input : inputs_) read(input, options_.tasks);
     };
-    run_tasks(options_.parallel, options_.tasks, task);
+    run_tasks(&parallel_, options_.tasks, task);
   }
 
   const qn_plan_options& options_;
+  qn_parallel parallel_ = {};
   Buffer output_, traffic_, workspace_;
   Vector<Buffer> inputs_;
   Vector<const void*> addresses_;

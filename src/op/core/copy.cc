@@ -284,7 +284,8 @@ Job make_job(const Copy& copy, size_t item, size_t tasks) {
   }
 
   const size_t rows = job.plane.row.count, columns = job.plane.column.count, outer = job.outer.count();
-  const size_t elements = outer * rows * columns, wanted = wanted_chunks(tasks);
+  const size_t elements = outer * rows * columns;
+  const size_t wanted = std::max(wanted_chunks(tasks), elements / Watch::interval);
   const size_t worth = std::clamp<size_t>(elements / min_task_copies, 1, wanted);
   const size_t pieces = divide_up(worth, std::min(outer, worth));
   job.rows = {divide_up(rows, job.row_step), 1};
@@ -302,9 +303,9 @@ class CopiesPlan final : public qn_plan {
     size_t items = 0, elements = 0;
     if (has_api("op")) find_places(request.ins.size(), copies);
     for (const Copy& copy : copies) {
-      jobs_.push_back(make_job(copy, item, tasks));
       const size_t count = copy.nest.count();
       if (count == 0) continue;
+      jobs_.push_back(make_job(copy, item, tasks));
       jobs_.back().first_item = items;
       items += jobs_.back().items();
       elements += count;
@@ -314,13 +315,14 @@ class CopiesPlan final : public qn_plan {
   }
 
   void task(const Run& run, size_t, size_t index) const override {
+    Watch watch(run);
     for (size_t item = tasks_.begin(index), end = tasks_.end(index); item < end;) {
       // The last job that begins at or before the item.
       const auto after = std::upper_bound(jobs_.begin(), jobs_.end(), item,
                                           [](size_t i, const Job& job) { return i < job.first_item; });
       const Job& job = *std::prev(after);
       const size_t last = std::min(end, job.first_item + job.items());
-      run_items(run, job, item - job.first_item, last - job.first_item);
+      if (!run_items(run, job, item - job.first_item, last - job.first_item, &watch)) return;
       item = last;
     }
   }
@@ -338,10 +340,11 @@ class CopiesPlan final : public qn_plan {
                   [](const auto& loop) { return loop.stride[from] == loop.stride[to]; });
   }
 
-  void run_items(const Run& run, const Job& job, size_t begin, size_t end) const {
+  // Returns false if the task is to stop.
+  bool run_items(const Run& run, const Job& job, size_t begin, size_t end, Watch* watch) const {
     const char* in = job.input == Copy::fill ? fill_value_.bytes : run.input(job.input) + job.in_offset;
     char* out = run.output + job.out_offset;
-    if (in == out) return;  // the input already lies where it belongs
+    if (in == out) return true;  // the input already lies where it belongs
     size_t piece = begin % (job.rows.chunks * job.columns.chunks);
     Cursor<2> at(job.outer, begin / (job.rows.chunks * job.columns.chunks));
     for (size_t i = begin; i < end; ++i) {
@@ -350,9 +353,11 @@ class CopiesPlan final : public qn_plan {
                           std::min(job.rows.end(r) * job.row_step, job.plane.row.count)};
       const Range columns = {job.columns.begin(c) * block,
                              std::min(job.columns.end(c) * block, job.plane.column.count)};
+      if (watch->stops_here((rows.end - rows.begin) * (columns.end - columns.begin))) return false;
       job.copy(job.plane, in + at.offset(from), out + at.offset(to), rows, columns);
       if (++piece == job.rows.chunks * job.columns.chunks) piece = 0, at.next();
     }
+    return true;
   }
 
   Vector<Job> jobs_;

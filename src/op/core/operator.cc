@@ -282,13 +282,23 @@ qn_status check_buffers(const qn_plan* plan, const void* const* inputs, void* co
 
 }  // namespace
 
-void run_plan(const qn_plan& plan, const void* const* inputs, void* output, void* workspace,
-              const qn_parallel* parallel) {
-  const Run run = {inputs, static_cast<char*>(output), static_cast<char*>(workspace)};
+bool Watch::stops(size_t work) {
+  if (work < left_) {
+    left_ -= work;
+    return false;
+  }
+  left_ = interval;
+  return is_cancelled(parallel_);
+}
+
+qn_status run_plan(const qn_plan& plan, const void* const* inputs, void* output, void* workspace,
+                   const qn_parallel* parallel) {
+  const Run run = {inputs, static_cast<char*>(output), static_cast<char*>(workspace), parallel};
   for (size_t phase = 0; phase < plan.phases.size(); ++phase) {
     auto task = [&](size_t index) { plan.task(run, phase, index); };
     run_tasks(parallel, plan.phases[phase], task);
   }
+  return check_cancelled(parallel);
 }
 
 qn_status Operator::cost(const Request& request, double* cycles) const {
@@ -301,6 +311,8 @@ qn_status estimate(const Operator& op, std::span<const qn_tensor> ins, const qn_
                    const qn_plan_options& options, double* cycles) {
   CheckedRequest checked;
   QN_TRY(checked.read(op, ins.data(), ins.size(), &out, 1, &options));
+  *cycles = 0;
+  if (is_empty(out)) return QN_OK;
   return op.cost(checked.request, cycles);
 }
 
@@ -311,8 +323,6 @@ MemoryRequest::MemoryRequest(const Request& request) : request_(request) {
     mixed_ = mixed_ || is_blocked(in) != blocked || (blocked && !same_shape(in, request.out));
     ins_.push_back(in_memory(in));
   }
-  *cycles = 0;
-  if (is_empty(out)) return QN_OK;
   request_.ins = ins_;
 }
 
@@ -486,8 +496,7 @@ uint64_t qn_plan_macs(const qn_plan* plan) { return plan == nullptr ? 0 : plan->
 qn_status qn_plan_run(const qn_plan* plan, const void* const* inputs, void* const* outputs, void* workspace,
                       size_t workspace_size, const qn_parallel* parallel) {
   QN_TRY(quern::guarded([=] { return quern::check_buffers(plan, inputs, outputs, workspace, workspace_size); }));
-  quern::run_plan(*plan, inputs, outputs[0], workspace, parallel);
-  return QN_OK;
+  return quern::run_plan(*plan, inputs, outputs[0], workspace, parallel);
 }
 
 void qn_plan_release(qn_plan* plan) {

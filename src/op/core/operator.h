@@ -19,13 +19,36 @@
 
 namespace quern {
 
-// The buffers of one run.
+// The buffers of one run, and who says whether it is to stop.
 struct Run {
   const void* const* inputs;
   char* output;
   char* workspace;
+  const qn_parallel* parallel = nullptr;
 
   const char* input(size_t index) const { return static_cast<const char*>(inputs[index]); }
+};
+
+// Asks whether the run was cancelled: first when a task begins, then whenever the task has done some more work.
+class Watch {
+ public:
+  // So many multiply-adds or elements take milliseconds at most.
+  static constexpr size_t interval = size_t{1} << 20;
+
+  explicit Watch(const qn_parallel* parallel) : parallel_(parallel) {}
+  explicit Watch(const Run& run) : Watch(run.parallel) {}
+  // Whether the task is to stop. If not, the task does this much work before it calls again.
+  bool stops(size_t work);
+  // The same, compiled into the caller, for steps with little work.
+  bool stops_here(size_t work) {
+    if (work >= left_) return stops(work);
+    left_ -= work;
+    return false;
+  }
+
+ private:
+  const qn_parallel* parallel_;
+  size_t left_ = 0;
 };
 
 class RowPlan;
@@ -162,9 +185,9 @@ consteval bool has_algorithm(qn_algorithm algorithm) { return has_algorithm(algo
 qn_status estimate(const Operator& op, std::span<const qn_tensor> ins, const qn_tensor& out,
                    const qn_plan_options& options, double* cycles);
 
-// Runs a plan. Does not check the buffers.
-void run_plan(const qn_plan& plan, const void* const* inputs, void* output, void* workspace,
-              const qn_parallel* parallel);
+// Runs a plan. Does not check the buffers. Fails only with QN_CANCELLED, if `parallel` says so.
+qn_status run_plan(const qn_plan& plan, const void* const* inputs, void* output, void* workspace,
+                   const qn_parallel* parallel);
 
 // ---- create ----
 

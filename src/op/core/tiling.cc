@@ -49,6 +49,33 @@ void Tiling::divide(size_t tasks) {
   tasks_ = {units, even_chunks(units, worth, tasks)};
 }
 
+Tiling::Blocks::Blocks(const Tiling& its_tiling, const qn_parallel* parallel, size_t task)
+    : tiling(its_tiling), watch(parallel), unit(tiling.tasks_.begin(task)), last_unit(tiling.tasks_.end(task)) {}
+
+bool Tiling::Blocks::next() {
+  const TilingShape& shape = tiling.shape_;
+  begin = end;
+  if (begin == m_end) {
+    n += tiling.block_;
+    if (n >= n_end) {
+      if (unit == last_unit) return false;
+      const Split &m_split = tiling.m_, &n_split = tiling.n_;
+      const size_t n_chunk = unit % n_split.chunks, rest = unit / n_split.chunks;
+      const size_t m_chunk = rest % m_split.chunks;
+      product = rest / m_split.chunks;
+      m_begin = m_split.begin(m_chunk) * shape.mr;
+      m_end = std::min(m_split.end(m_chunk) * shape.mr, shape.m);
+      n = n_split.begin(n_chunk) * shape.nr;
+      n_end = std::min(n_split.end(n_chunk) * shape.nr, shape.n);
+      ++unit;
+    }
+    begin = m_begin;
+    channels = std::min(tiling.block_, n_end - n);
+  }
+  end = std::min(begin + tiling.watched_rows_, m_end);
+  return !watch.stops(tiling.watched_work_);
+}
+
 Tiling::Tiling(const TilingShape& shape, size_t tasks) : shape_(shape) {
   m_.count = divide_up(shape.m, shape.mr);
   shape_.mr = round_up(divide_up(shape.m, m_.count), shape.unit);
@@ -56,8 +83,13 @@ Tiling::Tiling(const TilingShape& shape, size_t tasks) : shape_(shape) {
   n_.count = divide_up(shape.n, shape.nr);
   divide(tasks);
 
-  const size_t panels = std::max<size_t>(cpu().l2_bytes / 2 / std::max<size_t>(shape.panel_bytes, 1), 1);
-  block_ = shape.whole_channels || m_.count == 1 ? n_.count * shape.nr : std::min(panels, n_.count) * shape.nr;
+  // A single tile of rows reads each panel once, so the cache does not matter.
+  const size_t bytes = m_.count == 1 ? Watch::interval * sizeof(float) : cpu().l2_bytes / 2;
+  const size_t panels = std::max<size_t>(bytes / std::max<size_t>(shape.panel_bytes, 1), 1);
+  block_ = shape.whole_channels ? n_.count * shape.nr : std::min(panels, n_.count) * shape.nr;
+  const size_t row_work = block_ * std::max<size_t>(shape.row_bytes / sizeof(float), 1);
+  watched_rows_ = std::max<size_t>(Watch::interval / row_work / shape_.mr, 1) * shape_.mr;
+  watched_work_ = watched_rows_ * row_work;
 }
 
 }  // namespace quern

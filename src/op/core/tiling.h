@@ -32,18 +32,10 @@ class Tiling {
 
   // Calls block(product, begin, end, n, channels) for all blocks of a task: of rows begin .. end-1 and so many channels
   // from n on. The panels of a block stay in the L2 cache while the task goes through its rows, tile by tile; a tile,
-  // if it fits, stays in the L1 cache for all panels of the block.
+  // if it fits, stays in the L1 cache for all panels of the block. Ends early if the run was cancelled.
   template <class Block>
-  void run(size_t task, Block&& block) const {
-    for (size_t unit = tasks_.begin(task); unit < tasks_.end(task); ++unit) {
-      const size_t n_chunk = unit % n_.chunks, rest = unit / n_.chunks;
-      const size_t m_chunk = rest % m_.chunks, product = rest / m_.chunks;
-      const size_t m_begin = m_.begin(m_chunk) * shape_.mr, m_end = std::min(m_.end(m_chunk) * shape_.mr, shape_.m);
-      const size_t n_begin = n_.begin(n_chunk) * shape_.nr, n_end = std::min(n_.end(n_chunk) * shape_.nr, shape_.n);
-      for (size_t n = n_begin; n < n_end; n += block_) {
-        block(product, m_begin, m_end, n, std::min(block_, n_end - n));
-      }
-    }
+  void run(const qn_parallel* parallel, size_t task, Block&& block) const {
+    for (Blocks b(*this, parallel, task); b.next();) block(b.product, b.begin, b.end, b.n, b.channels);
   }
   // Calls tile(m, rows) for all tiles of rows begin .. end-1.
   template <class Tile>
@@ -52,12 +44,25 @@ class Tiling {
   }
 
  private:
+  // The blocks of a task, each in parts of some rows.
+  struct Blocks {
+    Blocks(const Tiling& its_tiling, const qn_parallel* parallel, size_t task);
+    // Goes to the next part. Returns false if there is none, or if the run was cancelled.
+    bool next();
+
+    size_t product = 0, begin = 0, end = 0, n = 0, channels = 0;
+    const Tiling& tiling;
+    Watch watch;
+    size_t unit, last_unit, m_begin = 0, m_end = 0, n_end = 0;
+  };
+
   void divide(size_t tasks);
 
   TilingShape shape_;
-  Split m_, n_;       // tiles of rows, panels
-  Split tasks_;       // units: products x chunks of m x chunks of n
-  size_t block_ = 1;  // channels, a multiple of nr
+  Split m_, n_;                                 // tiles of rows, panels
+  Split tasks_;                                 // units: products x chunks of m x chunks of n
+  size_t block_ = 1;                            // channels, a multiple of nr
+  size_t watched_rows_ = 1, watched_work_ = 0;  // rows of a block between two questions, and their multiply-adds
 };
 
 }  // namespace quern

@@ -161,7 +161,8 @@ RowPlan::RowPlan(const Request& request, const Window& window, size_t channel_st
       out_(request.out),
       channel_step_(channel_step),
       tile_rows_(tile_rows),
-      tiles_(tables_.rows.size()) {
+      tiles_(tables_.rows.size()),
+      taps_(window.taps()) {
   step_ = tables_.step;
   const size_t rows = out_.shape[0] * tiles_, channels = out_.shape[3];
   // Divide channels only where there are too few rows.
@@ -175,26 +176,37 @@ RowPlan::RowPlan(const Request& request, const Window& window, size_t channel_st
 }
 
 void RowPlan::task(const Run& run, size_t, size_t index) const {
+  Watch watch(run);
   for (size_t i = task_split_.begin(index); i < task_split_.end(index); ++i) {
     const size_t chunk = i % channel_split_.chunks, row = i / channel_split_.chunks;
     const size_t tile = row % tiles_, image = row / tiles_;
     const size_t begin = channel_split_.begin(chunk) * channel_step_;
     const size_t end = std::min(channel_split_.end(chunk) * channel_step_, out_.shape[3]);
-    run_tile(run.input(0) + image * in_.stride[0], run.output + image * out_.stride[0], 0, tile, begin, end);
+    const char* const a = run.input(0) + image * in_.stride[0];
+    if (!run_tile(a, run.output + image * out_.stride[0], 0, tile, begin, end, &watch)) return;
   }
 }
 
-void RowPlan::run_tile(const char* a, char* c, size_t top, size_t tile, size_t begin, size_t end) const {
+bool RowPlan::run_tile(const char* a, char* c, size_t top, size_t tile, size_t begin, size_t end, Watch* watch) const {
   const RowTables::Row& table = tables_.rows[tile];
-  const size_t y = tile * tile_rows_;
-  run_row({y, std::min(tile_rows_, out_.shape[1] - y), begin, end - begin, tables_.offsets.data() + table.table,
-           a + table.base + begin * qn_type_size(in_.type),
-           c + (y - top) * out_.stride[1] + begin * qn_type_size(out_.type)});
+  const size_t y = tile * tile_rows_, rows = std::min(tile_rows_, out_.shape[1] - y);
+  const size_t work = rows * (end - begin) * taps_;  // of a pixel
+  const size_t most = tile_rows_ == 1 ? std::max<size_t>(Watch::interval / work, 1) : width_;
+  for (size_t x = 0; x < width_; x += most) {
+    const size_t width = std::min(most, width_ - x);
+    if (watch->stops(width * work)) return false;
+    run_row({y, rows, x, width, begin, end - begin, tables_.offsets.data() + table.table + x * step_ / sizeof(int32_t),
+             a + table.base + begin * qn_type_size(in_.type),
+             c + (y - top) * out_.stride[1] + x * c_stride_ + begin * qn_type_size(out_.type)});
+  }
+  return true;
 }
 
 void RowPlan::run_rows(const Run& run, size_t image, size_t begin, size_t end) const {
+  Watch watch(run);
   for (size_t tile = begin / tile_rows_; tile * tile_rows_ < end; ++tile) {
-    run_tile(run.input(0) + image * in_.stride[0], run.output, begin, tile, 0, out_.shape[3]);
+    const char* const a = run.input(0) + image * in_.stride[0];
+    if (!run_tile(a, run.output, begin, tile, 0, out_.shape[3], &watch)) return;
   }
 }
 

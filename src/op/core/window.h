@@ -96,8 +96,9 @@ class RowPlan : public qn_plan {
  protected:
   ~RowPlan();
 
+  // Pixels x .. x + width - 1 of some rows; a plan of tiles always gets whole rows.
   struct RowTask {
-    size_t y, rows, channel, channels;
+    size_t y, rows, x, width, channel, channels;
     const int32_t* offsets;
     const char* a;
     char* c;
@@ -110,13 +111,15 @@ class RowPlan : public qn_plan {
 
  private:
   // Computes channels begin .. end-1 of a tile. `c` is the first row of the output, which is row `top` of the image.
-  void run_tile(const char* a, char* c, size_t top, size_t tile, size_t begin, size_t end) const;
+  // Returns false if the task is to stop.
+  bool run_tile(const char* a, char* c, size_t top, size_t tile, size_t begin, size_t end, Watch* watch) const;
 
   RowTables tables_;
   qn_tensor in_, out_;
   size_t channel_step_, tile_rows_, tiles_;  // tiles of an image
-  Split channel_split_;                      // divides the channels, in steps of channel_step_, into chunks
-  Split task_split_;                         // divides the units among tasks; a unit is a tile and a chunk of channels
+  size_t taps_;
+  Split channel_split_;  // divides the channels, in steps of channel_step_, into chunks
+  Split task_split_;     // divides the units among tasks; a unit is a tile and a chunk of channels
 };
 
 }  // namespace quern

@@ -56,15 +56,20 @@ class Pieces {
   size_t element() const { return has_integers ? element_ : sizeof(float); }  // bytes of one
   size_t stride(size_t operand) const { return row_.stride[operand]; }
 
-  // Calls piece(cursor of the row, first element, number of elements).
+  // Calls piece(cursor of the row, first element, number of elements). Ends early if the run was cancelled.
   template <class Piece>
-  void run(size_t task, Piece&& piece) const {
+  void run(const Run& run, size_t task, Piece&& piece) const {
+    Watch watch(run);
     const size_t begin = task_split_.begin(task), end = task_split_.end(task);
     size_t chunk = begin % row_split_.chunks;
     Cursor<operands> at(row_.outer, begin / row_split_.chunks);
     for (size_t i = begin; i < end; ++i) {
-      const size_t first = row_split_.begin(chunk) * piece_step;
-      piece(at, first, std::min(row_split_.end(chunk) * piece_step, row_.count) - first);
+      const size_t last = std::min(row_split_.end(chunk) * piece_step, row_.count);
+      for (size_t first = row_split_.begin(chunk) * piece_step; first < last; first += Watch::interval) {
+        const size_t count = std::min(Watch::interval, last - first);
+        if (watch.stops_here(count)) return;
+        piece(at, first, count);
+      }
       if (++chunk == row_split_.chunks) chunk = 0, at.next();
     }
   }
@@ -107,7 +112,7 @@ class BinaryPlan final : public qn_plan {
     const size_t vector = swapped_, other = !swapped_;  // `vector` is never a scalar, `other` may be one
     const size_t element = pieces_.element();
     const void* p = has_integers && row_.type == KernelType::qs8 ? static_cast<const void*>(&bytes) : &clamp_;
-    pieces_.run(index, [&](const Cursor<3>& at, size_t first, size_t count) {
+    pieces_.run(run, index, [&](const Cursor<3>& at, size_t first, size_t count) {
       row_.run(count, run.input(vector) + at.offset(vector) + first * element,
                run.input(other) + at.offset(other) + first * pieces_.stride(other),
                run.output + at.offset(2) + first * element, p);
@@ -228,7 +233,7 @@ class UnaryPlan final : public qn_plan {
   void task(const Run& run, size_t, size_t index) const override {
     const size_t element = pieces_.element();
     const void* p = has_integers && row_.kind == UnaryKind::lookup ? static_cast<const void*>(table.data()) : &p_;
-    pieces_.run(index, [&](const Cursor<2>& at, size_t first, size_t count) {
+    pieces_.run(run, index, [&](const Cursor<2>& at, size_t first, size_t count) {
       row_.run(count, run.input(0) + at.offset(0) + first * element, run.output + at.offset(1) + first * element, p);
     });
   }
@@ -316,17 +321,27 @@ class ChannelPlan final : public qn_plan {
   }
 
   void task(const Run& run, size_t, size_t index) const override {
+    Watch watch(run);
+    const size_t most = std::max<size_t>(Watch::interval / columns_, 1);
     for (size_t i = task_split_.begin(index); i < task_split_.end(index); ++i) {
       const Cursor<2> at(outer_, i / row_split_.chunks);
-      const size_t first = row_split_.begin(i % row_split_.chunks), end = row_split_.end(i % row_split_.chunks);
-      const size_t channel = blocked_ ? first : 0;  // a row is one channel, or has all channels
-      row_.run(end - first, columns_, floats(run.input(0) + at.offset(0) + first * stride_[0]), stride_[0],
-               scale_.data() + channel, bias_.empty() ? nullptr : bias_.data() + channel,
-               floats(run.output + at.offset(1) + first * stride_[1]), stride_[1], &clamp_);
+      const size_t end = row_split_.end(i % row_split_.chunks);
+      for (size_t first = row_split_.begin(i % row_split_.chunks); first < end; first += most) {
+        const size_t count = std::min(most, end - first);
+        if (watch.stops(count * columns_)) return;
+        run_rows(run, at, first, count);
+      }
     }
   }
 
  private:
+  void run_rows(const Run& run, const Cursor<2>& at, size_t first, size_t count) const {
+    const size_t channel = blocked_ ? first : 0;  // a row is one channel, or has all channels
+    row_.run(count, columns_, floats(run.input(0) + at.offset(0) + first * stride_[0]), stride_[0],
+             scale_.data() + channel, bias_.empty() ? nullptr : bias_.data() + channel,
+             floats(run.output + at.offset(1) + first * stride_[1]), stride_[1], &clamp_);
+  }
+
   // Finds the rows that one call of the kernel can take: as many as possible, but of a pixel-blocked image at most all
   // channels of one block.
   void find_rows(const qn_tensor& in, const qn_tensor& out) {

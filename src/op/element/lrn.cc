@@ -9,6 +9,7 @@ namespace {
 
 constexpr char lrn[] = "lrn";
 constexpr size_t min_task_powers = 1024;  // powers are slow
+constexpr size_t work_of_power = 16;      // a power takes as long as so many multiply-adds
 
 class LrnPlan final : public qn_plan {
  public:
@@ -24,8 +25,10 @@ class LrnPlan final : public qn_plan {
   }
 
   void task(const Run& run, size_t, size_t index) const override {
+    Watch watch(run);
     Cursor<2> at(rows_, tasks_.begin(index));
     for (size_t i = tasks_.begin(index); i < tasks_.end(index); ++i, at.next()) {
+      if (watch.stops(channels_ * work_of_power)) return;
       row(reinterpret_cast<const float*>(run.input(0) + at.offset(0)),
           reinterpret_cast<float*>(run.output + at.offset(1)), reinterpret_cast<float*>(run.workspace + index * slot));
     }

@@ -106,11 +106,11 @@ class PoolPlan final : public RowPlan {
  private:
   void run_row(const RowTask& t) const override {
     const void* epilogue = has_integers && row_.type == KernelType::qs8 ? static_cast<const void*>(&bytes_) : &clamp_;
-    row_.run(t.channels, width_, taps_, t.offsets, step_, t.a, scale_.empty() ? nullptr : &scale_[t.y * width_], t.c,
+    const size_t first = t.y * width_ + t.x;
+    row_.run(t.channels, t.width, taps_, t.offsets, step_, t.a, scale_.empty() ? nullptr : &scale_[first], t.c,
              c_stride_, epilogue);
     if (!has_blind) return;
-    const size_t first = t.y * width_;
-    for (auto p = std::lower_bound(blind_.begin(), blind_.end(), first); p != blind_.end() && *p < first + width_;
+    for (auto p = std::lower_bound(blind_.begin(), blind_.end(), first); p != blind_.end() && *p < first + t.width;
          ++p) {
       std::fill_n(reinterpret_cast<float*>(t.c + (*p - first) * c_stride_), t.channels, blind_maximum(clamp_));
     }

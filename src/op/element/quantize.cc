@@ -53,13 +53,18 @@ class QuantizePlan final : public qn_plan {
   }
 
   void task(const Run& run, size_t, size_t index) const override {
+    Watch watch(run);
+    const bool looks_up = has_tables && row_.kind == UnaryKind::lookup;
+    const void* const parameters = looks_up ? static_cast<const void*>(table_) : &numbers_;
     for (size_t i = tasks_.begin(index); i < tasks_.end(index); ++i) {
       const Cursor<2> at(rows_, i / pieces_.chunks);
-      const size_t chunk = i % pieces_.chunks, first = pieces_.begin(chunk), count = pieces_.end(chunk) - first;
-      const char* x = run.input(0) + at.offset(0) + first * item_in_;
-      char* y = run.output + at.offset(1) + first * item_out_;
-      row_.run(count, x, y,
-               has_tables && row_.kind == UnaryKind::lookup ? static_cast<const void*>(table_) : &numbers_);
+      const size_t chunk = i % pieces_.chunks, end = pieces_.end(chunk);
+      for (size_t first = pieces_.begin(chunk); first < end; first += Watch::interval) {
+        const size_t count = std::min(Watch::interval, end - first);
+        if (watch.stops(count)) return;
+        row_.run(count, run.input(0) + at.offset(0) + first * item_in_, run.output + at.offset(1) + first * item_out_,
+                 parameters);
+      }
     }
   }
 

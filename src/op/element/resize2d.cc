@@ -87,7 +87,9 @@ class ResizePlan final : public qn_plan {
   }
 
   void task(const Run& run, size_t, size_t index) const override {
+    Watch watch(run);
     for (size_t i = tasks_.begin(index); i < tasks_.end(index); ++i) {
+      if (watch.stops(out_.shape[2] * out_.shape[3])) return;
       const size_t image = i / out_.shape[1], y = i % out_.shape[1];
       const char* in = run.input(0) + image * in_.stride[0];
       char* out = run.output + image * out_.stride[0] + y * out_.stride[1];

@@ -91,12 +91,14 @@ class SoftmaxPlan final : public qn_plan {
 
   void task(const Run& run, size_t, size_t index) const override {
     const size_t blocks = divide_up(row_.count, block_);
+    Watch watch(run);
     for (size_t i = tasks_.begin(index); i < tasks_.end(index); ++i) {
       const Cursor<2> at(outer_, i / blocks);
       const size_t first = i % blocks * block_, rows = std::min(block_, row_.count - first);
       const char* in = run.input(0) + at.offset(0) + first * row_.stride[0];
       char* out = run.output + at.offset(1) + first * row_.stride[1];
       char* scratch = run.workspace + index * slot;
+      if (watch.stops(rows * n_)) return;
       if (of_bytes()) {
         run_rows<int8_t>(byte_softmax_, rows, in, out, scratch);
       } else {

@@ -282,9 +282,11 @@ void PlanePlan::task(const Run& run, size_t, size_t index) const {
   char* const scratch = run.workspace + index * slot;
   if (!in_place_) pad(scratch);
   const size_t channels = in_.shape[3], end = task_split_.end(index);
+  Watch watch(run);
   for (size_t i = task_split_.begin(index); i < end;) {
     const size_t image = i / channels, channel = i % channels;
     const size_t count = std::min({together_, channels - channel, end - i});
+    if (watch.stops(count * pixels_ * kernel_h_ * kernel_w_)) return;
     run_channels(run, image, channel, channel + count, scratch);
     i += count;
   }
