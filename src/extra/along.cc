@@ -122,6 +122,49 @@ void infer_lrn(Inference& node) {
   node.set(0, QN_F32, node.shape(0));
 }
 
+// Sums of squares of neighbouring rows, in time that does not depend on how many there are. The rows are divided into
+// parts as long as a window: a window is the end of one part and the beginning of the next, whose sums are kept, or
+// lies within a part. Nothing is subtracted, so a large square leaves no error, and no NaN, in windows without it.
+class WindowSums {
+ public:
+  WindowSums(const Lanes& a, size_t part)
+      : rows_(a.size),
+        width_(a.inner),
+        part_(part),
+        from_begin_(rows_ * width_),
+        to_end_(rows_ * width_),
+        sum_(width_) {}
+
+  void read(const float* x) {
+    Pace pace;
+    for (size_t r = 0; r < rows_; ++r) add(x, r, r % part_ == 0 ? r : r - 1, &from_begin_), pace.did(width_);
+    for (size_t r = rows_; r-- > 0;) {
+      const bool last = r + 1 == rows_ || (r + 1) % part_ == 0;
+      add(x, r, last ? r : r + 1, &to_end_), pace.did(width_);
+    }
+  }
+  // The sums of the rows first .. last. If they lie in one part, they begin or end with it.
+  const float* of(size_t first, size_t last) {
+    const float* const begin = &from_begin_[last * width_];
+    const float* const end = &to_end_[first * width_];
+    if (first / part_ == last / part_) return first % part_ == 0 ? begin : end;
+    for (size_t k = 0; k < width_; ++k) sum_[k] = end[k] + begin[k];
+    return sum_.data();
+  }
+
+ private:
+  // Sets the sum of row r to its square and the sum of row `before`, unless that is row r itself.
+  void add(const float* x, size_t r, size_t before, std::vector<float>* sums) const {
+    const float* const row = x + r * width_;
+    float* const to = sums->data() + r * width_;
+    const float* const from = sums->data() + before * width_;
+    for (size_t k = 0; k < width_; ++k) to[k] = before == r ? row[k] * row[k] : from[k] + row[k] * row[k];
+  }
+
+  size_t rows_, width_, part_;
+  std::vector<float> from_begin_, to_end_, sum_;  // of each row: from its part's first row to it, from it to the last
+};
+
 constexpr size_t work_of_power = 32;
 
 void lrn(const Run& node) {
@@ -130,22 +173,18 @@ void lrn(const Run& node) {
   const float beta = node.number("beta", 0.75f), bias = node.number("bias", 1);
   const Lanes a(node.shape(0), 1);
   const size_t before = static_cast<size_t>(size - 1) / 2, after = static_cast<size_t>(size) / 2;
+  const size_t part = before >= a.size || after >= a.size - before ? a.size : before + after + 1;
   const float* const x = node.data<float>(0);
   float* const y = node.output<float>(0);
-  std::vector<float> squares(a.inner);
+  WindowSums sums(a, part);
   Pace pace;
-  for (size_t o = 0; o < a.outer; ++o) {
-    const size_t image = o * a.size * a.inner;
+  for (size_t o = 0; o < a.outer && a.inner != 0; ++o) {
+    sums.read(x + o * a.size * a.inner);
     for (size_t c = 0; c < a.size; ++c) {
-      std::fill(squares.begin(), squares.end(), 0.0f);
-      const size_t last = after < a.size - c ? c + after : a.size - 1;
-      for (size_t i = c - std::min(c, before); i <= last; ++i) {
-        pace.did(a.inner);
-        const float* const from = x + image + i * a.inner;
-        for (size_t k = 0; k < a.inner; ++k) squares[k] += from[k] * from[k];
-      }
-      const size_t at = image + c * a.inner;
-      for (size_t k = 0; k < a.inner; ++k) y[at + k] = x[at + k] / std::pow(bias + scale * squares[k], beta);
+      pace.did(work_of_power * a.inner);
+      const float* const of_window = sums.of(c - std::min(c, before), after < a.size - c ? c + after : a.size - 1);
+      const size_t at = (o * a.size + c) * a.inner;
+      for (size_t k = 0; k < a.inner; ++k) y[at + k] = x[at + k] / std::pow(bias + scale * of_window[k], beta);
     }
   }
 }

@@ -480,12 +480,19 @@ TEST(ExtraAlong, LrnAndWindows) {
   const auto divided = [&](double x, double squares) { return x / std::pow(2 + 0.5 * squares, power); };
   const std::vector<Parameter> four = {integers("size", {4}), number("alpha", 2), number("beta", 0.5f),
                                        number("bias", 2)};
+  const std::vector<Parameter> three = {integers("size", {3}), number("alpha", 1.5f), number("beta", 0.5f),
+                                        number("bias", 2)};
   expect_all({
       // Four channels are one before and two behind.
       {"any_lrn",
        {f32({1, 4, 1}, {1, 2, 3, 4})},
        {f32({1, 4, 1}, {divided(1, 14), divided(2, 30), divided(3, 29), divided(4, 25)})},
        four},
+      {"any_lrn",
+       {f32({1, 6, 1}, {1, 2, 3, 4, 5, 6})},
+       {f32({1, 6, 1},
+            {divided(1, 5), divided(2, 14), divided(3, 29), divided(4, 50), divided(5, 77), divided(6, 61)})},
+       three},
       {"window", {scalar(4)}, {f32({0, 0.5, 1, 0.5})}},
       {"window", {scalar(3, QN_S32)}, {f32({0, 1, 0})}, {integers("periodic", {0})}},
       {"window", {s64({2})}, {s32({0, 84})}, {number("a0", 42), number("a1", 42), number("a2", 0)}},

@@ -82,6 +82,34 @@ TEST(Softmax, LargeValuesAndNan) {
   for (size_t i = 9; i < 12; ++i) EXPECT_TRUE(std::isnan(r.values[i])) << i;
 }
 
+// In time linear in the channels. A large square must leave nothing in the sums of windows without it.
+TEST(Lrn, WindowsAsLongAsTheRow) {
+  constexpr size_t channels = 65536;
+  for (const size_t size : {size_t{3}, size_t{64}, size_t{1000}, channels - 1, channels, 2 * channels, SIZE_MAX}) {
+    qn_lrn_params p;
+    qn_lrn_params_init(&p);
+    p.size = size;
+    p.alpha = static_cast<float>(size) * 1e-3f;
+    std::vector<float> x = reals(channels, 3);
+    x[100] = 1e12f;
+    std::vector<double> squares(channels + 1);  // without that one
+    for (size_t c = 0; c < channels; ++c) {
+      squares[c + 1] = squares[c] + (c == 100 ? 0 : std::pow(static_cast<double>(x[c]), 2));
+    }
+    std::vector<double> expected;
+    for (size_t c = 0; c < channels; ++c) {
+      const size_t first = c - std::min(c, (size - 1) / 2),
+                   last = size / 2 < channels - c ? c + size / 2 : channels - 1;
+      const double sum = squares[last + 1] - squares[first] + (first <= 100 && last >= 100 ? 1e24 : 0);
+      const double factor = static_cast<double>(p.alpha) / static_cast<double>(size);
+      expected.push_back(static_cast<double>(x[c]) * std::pow(1 + factor * sum, -0.75));
+    }
+    Op op;
+    ASSERT_QN_OK(qn_lrn_create(&p, &op));
+    expect_all(op, {{1, channels}, x}, {1, channels}, expected, 2e-6, 1e-30);
+  }
+}
+
 TEST(Lrn, AgreesWithReference) {
   for (const size_t size : {1, 2, 5, 6, 100}) {
     for (const float beta : {0.75f, 0.5f, 1.3f}) {

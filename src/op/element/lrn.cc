@@ -21,7 +21,7 @@ class LrnPlan final : public qn_plan {
     // Neighbours beyond the first and the last channel count as 0, so no more are needed than there are channels.
     before_ = std::min((p.size - 1) / 2, channels_ - 1);
     after_ = std::min(p.size / 2, channels_ - 1);
-    slot = round_up((before_ + 2 * channels_ + after_) * sizeof(float), cache_line);
+    slot = round_up((2 * padded() + channels_) * sizeof(float), cache_line);
   }
 
   void task(const Run& run, size_t, size_t index) const override {
@@ -35,16 +35,37 @@ class LrnPlan final : public qn_plan {
   }
 
  private:
+  size_t padded() const { return before_ + channels_ + after_; }
+
+  static void add(size_t count, const float* __restrict a, const float* __restrict b, float* __restrict sum) {
+    for (size_t i = 0; i < count; ++i) sum[i] = a[i] + b[i];
+  }
+
+  // Sums windows of squares by the binary digits of their length: sums of 2^n squares are made of two of 2^(n-1). So a
+  // window takes as many additions as its length has digits, or twice as many, and nothing is ever subtracted. `spare`
+  // has as much room as `squares`; both are overwritten.
+  void add_windows(float* squares, float* spare, float* sums) const {
+    const size_t length = before_ + after_ + 1;
+    std::fill_n(sums, channels_, 0.0f);
+    size_t added = 0;                    // squares of each window that its sum has by now
+    for (size_t part = 1;; part *= 2) {  // squares[i] is the sum of so many, from i on
+      if ((length & part) != 0) {
+        for (size_t c = 0; c < channels_; ++c) sums[c] += squares[added + c];
+        added += part;
+      }
+      if (added == length) return;
+      add(padded() - 2 * part + 1, squares, squares + part, spare);
+      std::swap(squares, spare);
+    }
+  }
+
   // Computes a row with loops over channels, which the compiler turns into vector instructions.
   void row(const float* x, float* y, float* scratch) const {
-    float *squares = scratch, *sums = scratch + before_ + channels_ + after_;
+    float *squares = scratch, *sums = scratch + 2 * padded();
     std::fill_n(squares, before_, 0.0f);
     for (size_t c = 0; c < channels_; ++c) squares[before_ + c] = x[c] * x[c];
     std::fill_n(squares + before_ + channels_, after_, 0.0f);
-    std::copy_n(squares, channels_, sums);
-    for (size_t i = 1; i <= before_ + after_; ++i) {
-      for (size_t c = 0; c < channels_; ++c) sums[c] += squares[c + i];
-    }
+    add_windows(squares, squares + padded(), sums);
     const float factor = p_.alpha / static_cast<float>(p_.size), k = p_.k, beta = p_.beta;
     if (beta == 0.75f) {  // the most common exponent: square roots are enough
       for (size_t c = 0; c < channels_; ++c) {
