@@ -38,9 +38,11 @@ void add_model_files(CLI::App& app, ModelFiles* files) {
   app.add_option("WEIGHTS", files->weights, "The Caffe network's weights (.caffemodel)");
 }
 
-void add_threads(CLI::App& app, size_t* threads) {
-  app.add_option("--threads", *threads, "How many threads run the model")
-      ->check(CLI::Range(1, 1024).description(""))
+void add_threads(CLI::App& app, size_t* threads, size_t (*all)()) {
+  app.add_option("--threads", *threads, "How many threads run the model; 0: one for each fast core that they may use")
+      ->transform(
+          [all](const std::string& text) { return text == "0" && all != nullptr ? std::to_string(all()) : text; })
+      ->check(CLI::Range(all != nullptr ? 1 : 0, 1024).description(""))
       ->type_name("N")
       ->capture_default_str();
 }

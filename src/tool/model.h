@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cpus.h"
 #include "base/thread_pool.h"
 #include "convert/convert.h"
 
@@ -37,7 +38,8 @@ struct ModelFiles {
   bool is_quern() const;  // is the model a .qn file, and so converted already?
 };
 void add_model_files(CLI::App& app, ModelFiles* files);
-void add_threads(CLI::App& app, size_t* threads);
+// --threads N. 0 becomes what all() returns; without it, 0 stays.
+void add_threads(CLI::App& app, size_t* threads, size_t (*all)() = usable_cores);
 
 // Imports and optimises a model. A .qn file was optimised when it was made, and is optimised again only if `options`
 // change its outputs. Detections of known kinds of nodes are recognized. The observer, if there is one, sees what passes do.

@@ -207,6 +207,8 @@ TEST_F(Command, PredictSaysThatItEstimates) {
   EXPECT_EQ(found["core_model"], "cortex-a57");
   EXPECT_EQ(found["ghz"], 2.5);
   EXPECT_EQ(found["threads"], 2);
+  const Result all = quern({"predict", "tiny.qn", "--core", "a73", "--threads", "0", "--json"});
+  EXPECT_EQ(nlohmann::json::parse(all.out)["threads"], 4) << "all cores of the cluster";
   EXPECT_EQ(found["macs"], 16 * 4 * 27 + 64 * 10);
   double sum = 0;
   for (const json& c : found["classes"]) sum += c["ms"].get<double>();

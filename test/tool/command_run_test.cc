@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/cpus.h"
 #include "command_fixture.h"
 
 namespace quern {
@@ -182,6 +183,8 @@ TEST_F(Command, BenchMeasures) {
                                          "gflops", "percent_of_peak", "load_ms", "peak_memory_bytes"}));
   EXPECT_EQ(bench["type"], "f32");
   EXPECT_EQ(bench["threads"], 2);
+  const Result all = quern({"bench", "tiny.qn", "--runs", "1", "--threads", "0", "--json"});
+  EXPECT_EQ(nlohmann::json::parse(all.out)["threads"], usable_cores());
   EXPECT_EQ(bench["runs"], 5);
   EXPECT_GT(bench["min_ms"], 0);
   EXPECT_GE(bench["median_ms"], bench["min_ms"]);

@@ -153,7 +153,8 @@ int print_prediction(const PredictArguments& arguments) {
   if (core == nullptr)
     throw CLI::ValidationError("--core", fmt::format("\"{}\" is none of {}", arguments.core, core_names()));
   const uint32_t features = arguments.isa.empty() ? core->features : isa_from_name(arguments.isa.c_str()) | isa_ref;
-  const Machine machine = {core, arguments.ghz > 0 ? arguments.ghz : core->ghz, arguments.threads, features};
+  const size_t threads = arguments.threads != 0 ? arguments.threads : core->count;
+  const Machine machine = {core, arguments.ghz > 0 ? arguments.ghz : core->ghz, threads, features};
   ImportOptions options;
   options.sizes = arguments.sizes;
   const Graph graph = load_graph(arguments.files, options);
@@ -199,7 +200,7 @@ int print_prediction(const PredictArguments& arguments) {
 Action predict_command(CLI::App& app) {
   auto arguments = std::make_shared<PredictArguments>();
   add_model_files(app, &arguments->files);
-  add_threads(app, &arguments->threads);
+  add_threads(app, &arguments->threads, nullptr);
   add_shapes(app, &arguments->sizes);
   const auto sensible = CLI::Validator(
       [](std::string& text) {
