@@ -135,7 +135,8 @@ typedef struct qn_session_options {
                            thread, even with `parallel`. */
   const qn_parallel* parallel; /**< The host's own threads; the session copies the struct. If it does not say how many
                                     threads there are, 0 and QN_THREADS_DEFAULT in `threads` mean one for each fast
-                                    core. NULL: the session makes a pthreadpool. */
+                                    core. NULL: the session makes a pthreadpool, of no more threads
+                                    than this process may use CPUs. */
   qn_algorithm algorithm; /**< Used for every convolution and fully connected layer to which it applies; the others use
                                AUTO. SPARSE does not apply to depthwise convolutions. AUTO may skip weights of 0, so
                                that an infinite input times such a weight does not become NaN; DENSE never skips any. */
@@ -230,9 +231,9 @@ typedef struct qn_profile_entry {
   uint64_t start_ns;     /**< Nanoseconds from the start of the last run to the operator's start. */
   uint64_t time_ns;      /**< Nanoseconds that the operator took; 0 if the last run did not reach it, or if there was no
                               run. */
-  uint32_t depth;        /**< 0: an operator of the model. Above: one that ran inside the last entry before it whose depth
+  uint32_t depth; /**< 0: an operator of the model. Above: one that ran inside the last entry before it whose depth
                               is lower by 1, a branch or a loop. */
-  uint32_t runs;         /**< How often the operator ran in the last run of the model; above 1 only inside loops. Then
+  uint32_t runs;  /**< How often the operator ran in the last run of the model; above 1 only inside loops. Then
                               time_ns is the sum of all these runs, and macs are those of the last one. start_ns of an
                               entry inside counts from the start of its graph. */
 } qn_profile_entry;

@@ -73,10 +73,15 @@ size_t count_fast(const cpuinfo_cluster* clusters, size_t count, const CoresOf& 
   return fast != 0 ? fast : all;
 }
 
-size_t allowed_fast_cores() {
+// The processors that are allowed, fast or slow; or only the fast cores.
+size_t allowed(bool all) {
   const Affinity affinity;
-  const auto cores_of = [&](const cpuinfo_cluster& cluster) { return allowed_cores(cluster, affinity); };
   const bool known = cpuinfo_initialize();  // else it would end the process when it is asked
+  if (all) {
+    const size_t count = affinity.count();  // 0: the system does not say
+    return std::max<size_t>(count != 0 || !known ? count : cpuinfo_get_processors_count(), 1);
+  }
+  const auto cores_of = [&](const cpuinfo_cluster& cluster) { return allowed_cores(cluster, affinity); };
   const size_t fast = known ? count_fast(cpuinfo_get_clusters(), cpuinfo_get_clusters_count(), cores_of) : 0;
   // cpuinfo knows no cores in some containers and under emulators, but on phones.
   return std::max<size_t>(fast != 0 || small ? fast : affinity.count(), 1);
@@ -147,9 +152,12 @@ size_t fast_cores(const cpuinfo_cluster* clusters, size_t count) {
   return std::max<size_t>(count_fast(clusters, count, cores_of), 1);
 }
 
-size_t usable_cores() {
-  if (small) return allowed_fast_cores();
-  return cpu().cpus != 0 ? cpu().cpus : std::min(allowed_fast_cores(), cpu().quota);
+static size_t usable(bool all) {
+  if (small) return allowed(all);
+  return cpu().cpus != 0 ? cpu().cpus : std::min(allowed(all), cpu().quota);
 }
+
+size_t usable_cores() { return usable(false); }
+size_t usable_cpus() { return usable(true); }
 
 }  // namespace quern

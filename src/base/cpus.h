@@ -12,6 +12,10 @@ namespace quern {
 // 1. QUERN_CPUS pretends another number. Thread-safe; asks the system anew at each call, since affinities change.
 size_t usable_cores();
 
+// The number of processors, fast or slow, on which they may run at the same time, at least 1. QUERN_CPUS pretends another
+// number. Thread-safe.
+size_t usable_cpus();
+
 // Counts the cores that are faster than those of the last cluster; if there are none, it counts all cores. The clusters
 // are sorted from the fastest to the slowest, as cpuinfo sorts them.
 size_t fast_cores(const cpuinfo_cluster* clusters, size_t count);

@@ -4,6 +4,7 @@
 #include <pthreadpool.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #ifdef __linux__
@@ -11,6 +12,7 @@
 #endif
 
 #include "base/border.h"
+#include "base/cpus.h"
 #include "base/journal.h"
 #include "base/memory.h"
 #include "base/needs.h"
@@ -81,6 +83,8 @@ qn_status make_pool(size_t threads, Pool* pool) {
   if (threads > max_threads) {
     return fail(QN_INVALID_ARGUMENT, "%zu threads are more than %zu", threads, max_threads);
   }
+  threads = std::min(threads, usable_cpus());
+  if (threads == 1) return QN_OK;
   // pthreadpool does not look whether its threads could be started, and would wait for them forever.
   const Lock lock(one_at_a_time);
   int error = 0;

@@ -8,10 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -19,6 +21,7 @@
 #include "base/math.h"
 #include "base/sanitized.h"
 #include "base/thread_pool.h"
+#include "pretended.h"
 
 namespace quern {
 namespace {
@@ -49,10 +52,10 @@ TEST(RunTasks, ThroughTheHost) {
                                   for (size_t i = count; i-- > 0;) task(arg, i);
                                 },
                                 0,
+                                {},
                                 {}};
   std::vector<size_t> order;
   auto task = [&](size_t i) { order.push_back(i); };
-                                {},
   run_tasks(&parallel, 3, task);
   EXPECT_EQ(order, (std::vector<size_t>{2, 1, 0}));
   run_tasks(&parallel, 1, task);  // one task needs no host
@@ -67,7 +70,19 @@ TEST(ThreadPool, OneThreadNeedsNoPool) {
   EXPECT_EQ(pool, nullptr);
 }
 
+TEST(ThreadPool, HasNoMoreThreadsThanCpus) {
+  for (const char* cpus : {"1", "2", "5"}) {
+    const Pretended machine({{"QUERN_CPUS", cpus}});
+    Pool pool;
+    ASSERT_EQ(make_pool(4, &pool), QN_OK);
+    qn_parallel parallel;
+    ASSERT_EQ(qn_parallel_from_pthreadpool(pool.get(), &parallel), QN_OK);
+    EXPECT_EQ(parallel.threads, std::min<size_t>(std::strtoul(cpus, nullptr, 10), 4));
+  }
+}
+
 TEST(ThreadPool, EveryTaskRunsOnce) {
+  const Pretended machine({{"QUERN_CPUS", "4"}});
   for (const size_t threads : {1, 2, 4}) {
     Pool pool;
     ASSERT_EQ(make_pool(threads, &pool), QN_OK);
@@ -84,6 +99,7 @@ TEST(ThreadPool, EveryTaskRunsOnce) {
 }
 
 TEST(ThreadPool, WhatTasksWroteIsSeenAfterwards) {
+  const Pretended machine({{"QUERN_CPUS", "4"}});
   Pool pool;
   ASSERT_EQ(make_pool(4, &pool), QN_OK);
   qn_parallel parallel;
@@ -130,6 +146,7 @@ int run_apart(Body&& body) {
 
 TEST(ThreadPool, ThreadsThatCannotBeStartedAreAStatus) {
   if (sanitized) GTEST_SKIP() << "a sanitizer needs all addresses";
+  const Pretended machine({{"QUERN_CPUS", "1024"}});
   const int result = run_apart([] {
     if (!limit_addresses(size_t{64} << 20)) return unlimited;
     Pool pool;
@@ -150,6 +167,7 @@ TEST(ThreadPool, ThreadsThatCannotBeStartedAreAStatus) {
 // Also where it is the last thread that fails: three stacks, usually of 8 MiB.
 TEST(ThreadPool, IsMadeOrRefusedAtEveryLimit) {
   if (sanitized) GTEST_SKIP() << "a sanitizer needs all addresses";
+  const Pretended machine({{"QUERN_CPUS", "4"}});
   for (size_t left = size_t{20} << 20; left < size_t{32} << 20; left += size_t{96} << 10) {
     const int result = run_apart([&] {
       if (!limit_addresses(left)) return unlimited;

@@ -555,6 +555,7 @@ TEST_F(Registered, ThreadsFlushDenormalsAsTheCallerDoes) {
                                     }
                                   },
                                   2,
+                                  {},
                                   {}};
     GraphBuilder b;
     b.output(custom(b, "test_square", {b.input("x", {3})}), "y");

@@ -213,7 +213,7 @@ TEST(Empty, Moves) {
     Op op;
     ASSERT_QN_OK(qn_slice_create(&p, &op));
     expect_empty(op, {{0, 5}}, {0, 2});
-    expect_refused(op, {{2, 0}}, "1 to 3 is no range of dimension 1, which has 0");
+    expect_refused(op, {{2, 0}}, "range 1 to 3 does not fit dimension 1 of size 0");
   }
   {
     const auto p = params_of(qn_slice_params_init, [](qn_slice_params& c) { c.rank = 2, c.begin[1] = c.end[1] = 5; });
