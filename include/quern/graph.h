@@ -218,9 +218,9 @@ QN_API void qn_session_cancel(qn_session* session);
 /** Bytes of activations and workspace that the session needs, in its own arena or in the one it was given. */
 QN_API size_t qn_session_memory(const qn_session* session);
 
-/** One operator of a profiling session. Strings live until the next run, resize or release. Operators whose tensors only a
- *  run can size come after all others. A branch or a loop is one of them; its time and its macs include those of the
- *  operators that ran inside, which follow it. */
+/** One operator of a profiling session. Strings live until the next run, resize or release. Operators whose tensors
+ *  only a run can size come after all others. A branch or a loop is one of them; its time and its macs include those of
+ *  the operators that ran inside, which follow it. */
 typedef struct qn_profile_entry {
   size_t struct_size;    /**< Written by the init function. */
   const char* name;      /**< Name of the node in the model. */
@@ -231,11 +231,11 @@ typedef struct qn_profile_entry {
   uint64_t start_ns;     /**< Nanoseconds from the start of the last run to the operator's start. */
   uint64_t time_ns;      /**< Nanoseconds that the operator took; 0 if the last run did not reach it, or if there was no
                               run. */
-  uint32_t depth; /**< 0: an operator of the model. Above: one that ran inside the last entry before it whose depth
-                              is lower by 1, a branch or a loop. */
-  uint32_t runs;  /**< How often the operator ran in the last run of the model; above 1 only inside loops. Then
-                              time_ns is the sum of all these runs, and macs are those of the last one. start_ns of an
-                              entry inside counts from the start of its graph. */
+  uint32_t depth; /**< 0: an operator of the model. Above: one that ran inside the last entry before it whose depth is
+                       lower by 1, a branch or a loop. */
+  uint32_t runs;  /**< How often the operator ran in the last run of the model; above 1 only inside loops. Then time_ns
+                       is the sum of all these runs, and macs are those of the last one. start_ns of an entry inside
+                       counts from the start of its graph. */
 } qn_profile_entry;
 
 /** Makes the struct ready to be filled. */

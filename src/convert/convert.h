@@ -32,8 +32,8 @@ struct ImportOptions {
     std::string input, output;
   };
   std::vector<State> states = {};
-  // Sizes of inputs: a whole shape under the name of an input, which may be empty if there is only one; or one size under
-  // the source model's name of a dimension, for all dimensions of this name. See sizes.h.
+  // Sizes of inputs: a whole shape under the name of an input, which may be empty if there is only one; or one size
+  // under the source model's name of a dimension, for all dimensions of this name. See sizes.h.
   std::vector<Input> sizes = {};
 };
 

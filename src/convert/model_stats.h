@@ -29,8 +29,8 @@ struct KindStats {
   std::string first;
 };
 
-// All figures count the graphs of branches and loops as well. Of a branch the graph with more work counts, and of a loop
-// each iteration, or one if their number is known only at run time.
+// All figures count the graphs of branches and loops as well. Of a branch the graph with more work counts, and of a
+// loop each iteration, or one if their number is known only at run time.
 struct ModelStats {
   uint64_t parameters = 0;  // elements of the float constants that nodes read, and of the weights of int8 layers
   uint64_t nonzeros = 0;    // how many of these elements are not zero

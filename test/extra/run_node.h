@@ -118,7 +118,7 @@ class NodeModel {
     const std::string name = "x" + std::to_string(data_.size());
     const int tensor = add_tensor(graph_, name.c_str(), from.type, shape);
     graph_.inputs.push_back({.tensor = tensor, .type = from.type});
-    data_.push_back(bytes_of(from, truth_));
+    data_.push_back(bytes_of(from, data_.size() % 2 == 0 ? truth_ : static_cast<unsigned char>((truth_ + 1) / 2)));
     return tensor;
   }
 
@@ -146,8 +146,8 @@ class NodeModel {
   std::vector<std::vector<unsigned char>> data_;  // of the model's inputs
 };
 
-// Runs the node with inputs that are all computed, also with booleans that are true by another byte than 1, then with all
-// but the first constant, and compares.
+// Runs the node with inputs that are all computed, also with booleans that are true by other bytes than 1, of which two
+// have no bit in common; then with all but the first constant, and compares.
 inline void expect_node(const NodeCase& node) {
   const std::pair<size_t, unsigned char> ways[] = {{node.inputs.size(), 1}, {node.inputs.size(), 0x82}, {1, 1}};
   for (const auto& [computed, truth] : ways) {

@@ -28,10 +28,9 @@ size_t bytes_of(const Tensor& tensor) {
 
 }  // namespace
 
-LaterRun::LaterRun(const Model& model, const ExecutionOptions& options, size_t limit, bool profiling)
+LaterRun::LaterRun(const Model& model, const ExecutionOptions& options, size_t limit)
     : model_(model),
       options_(options),
-      profiling_(profiling),
       left_(limit),
       data_(model.graph.tensors.size()),
       buffers_(model.graph.tensors.size()),
@@ -59,27 +58,23 @@ void LaterRun::give(size_t index, const Tensor& tensor, const void* data) {
 
 qn_status LaterRun::run(const qn_parallel* parallel, qn_profile_entry* profile, uint64_t start) {
   parallel_ = parallel;
+  profiling_ = profile != nullptr;
   for (size_t i = 0; i < planned_.size(); ++i) {
     if (is_cancelled(parallel_)) return fail(QN_CANCELLED, "cancelled before operator %zu", i);
     const Node& node = model_.later.nodes[i];
     for (const int output : node.outputs) shapes_.tensors[at(output)].sized_by_run = false;
-    QN_TRY(name_culprit(profiling_ ? run_timed(i, profile + i, start) : run_node(i), node));
+    const uint64_t before = profile == nullptr ? 0 : now_ns();
+    macs_inside_ = 0;
+    QN_TRY(name_culprit(run_node(i), node));
+    if (profile == nullptr) continue;
+    const NodePlan* const plan = planned_[i].plan.get();
+    const PlanInfo info = plan == nullptr ? PlanInfo() : plan->info();
+    profile[i].algorithm = info.algorithm;
+    profile[i].kernel = info.kernel;
+    profile[i].macs = info.macs + macs_inside_;  // what ran inside counts as the node's own
+    note_run(before - start, now_ns() - before, &profile[i]);
   }
   make_halves();
-  return QN_OK;
-}
-
-// Runs a node and describes the run. What ran inside counts as the node's own.
-qn_status LaterRun::run_timed(size_t index, qn_profile_entry* entry, uint64_t start) {
-  const uint64_t before = now_ns();
-  macs_inside_ = 0;
-  QN_TRY(run_node(index));
-  const NodePlan* const plan = planned_[index].plan.get();
-  const PlanInfo info = plan == nullptr ? PlanInfo() : plan->info();
-  entry->algorithm = info.algorithm;
-  entry->kernel = info.kernel;
-  entry->macs = info.macs + macs_inside_;
-  note_run(before - start, now_ns() - before, entry);
   return QN_OK;
 }
 

@@ -20,13 +20,13 @@ inline void note_run(uint64_t start_ns, uint64_t time_ns, qn_profile_entry* entr
 
 class LaterRun : public Allocated {
  public:
-  // `limit`: bytes that the outputs of these nodes may take. `profiling`: run() fills a profile.
-  LaterRun(const Model& model, const ExecutionOptions& options, size_t limit, bool profiling);
+  // `limit`: bytes that the outputs of these nodes may take.
+  LaterRun(const Model& model, const ExecutionOptions& options, size_t limit);
   ~LaterRun();
 
   // Says where the elements of a tensor lie that other nodes have computed, or that is an input, and which shape it has.
   void give(size_t index, const Tensor& tensor, const void* data);
-  // Runs all nodes, unless `parallel` says that the run was cancelled. `profile`: an entry for each node, if profiling;
+  // Runs all nodes, unless `parallel` says that the run was cancelled. `profile`: an entry for each node, or NULL;
   // `start`: when the session's run began, by now_ns().
   qn_status run(const qn_parallel* parallel, qn_profile_entry* profile, uint64_t start);
 
@@ -53,7 +53,6 @@ class LaterRun : public Allocated {
   struct Sizing;
 
   qn_status run_node(size_t index);
-  qn_status run_timed(size_t index, qn_profile_entry* entry, uint64_t start);
   qn_status run_sized_by_run(size_t index);
   bool is_value_input(size_t index, size_t input) const;
   bool has_met(size_t index) const;
@@ -73,7 +72,7 @@ class LaterRun : public Allocated {
 
   const Model& model_;
   const ExecutionOptions& options_;
-  const bool profiling_;
+  bool profiling_ = false;
   uint64_t macs_inside_ = 0;   // of the graphs that the present node has run, if profiling
   size_t left_;                // bytes that outputs may still take
   Graph shapes_;               // tensors and constants of the model

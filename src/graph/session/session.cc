@@ -127,14 +127,13 @@ qn_status plan(qn_session& session, Graph graph, size_t limit) {
                           execution->most_operands());
   Vector<qn_profile_entry> profile;
   if (session.profiling) {
-    for (const Execution::Step& step : execution->steps()) {
-      const Node& node = execution->graph().nodes[step.shown];
-      const PlanInfo info = step.plan->info();
+    const auto add = [&profile](const Node& node, const PlanInfo& info) {
       profile.push_back({0, node.name.c_str(), kind_name(node), info.algorithm, info.kernel, info.macs, 0, 0, 0, 0});
+    };
+    for (const Execution::Step& step : execution->steps()) {
+      add(execution->graph().nodes[step.shown], step.plan->info());
     }
-    for (const Node& node : session.model->later.nodes) {
-      profile.push_back({0, node.name.c_str(), kind_name(node), "", "", 0, 0, 0, 0, 0});
-    }
+    for (const Node& node : session.model->later.nodes) add(node, {});
     const bool continues = session.inside && session.profile.size() == profile.size();
     for (size_t i = 0; continues && i < profile.size(); ++i) {
       profile[i].time_ns = session.profile[i].time_ns;
@@ -303,9 +302,7 @@ qn_status run_later(qn_session& session, uint64_t start) {
   if (!has_kinds || model.later.nodes.empty()) return QN_OK;
   std::unique_ptr<LaterRun> made;
   // A call of a small build may not change what is older than itself, and gives up, so it begins anew.
-  if (small || session.later == nullptr) {
-    made.reset(new LaterRun(model, session.options, session.later_limit, session.profiling));
-  }
+  if (small || session.later == nullptr) made.reset(new LaterRun(model, session.options, session.later_limit));
   LaterRun& later = made != nullptr ? *made : *session.later;
   const size_t first = session.graph().outputs.size() - model.later.reads.size();
   for (size_t i = 0; i < model.later.reads.size(); ++i) {

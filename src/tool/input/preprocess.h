@@ -21,8 +21,8 @@ struct ImagePort {
   size_t channels, height, width;  // height and width: 0 if they are dynamic, and each image keeps its own
   bool channels_first;             // N,C,H,W; else N,H,W,C
 };
-// Returns the dimensions if a tensor of this shape takes images: rank 4, with one or three channels. Bit d of `open` says
-// that dimension d is dynamic (Port::open).
+// Returns the dimensions if a tensor of this shape takes images: rank 4, with one or three channels. Bit d of `open`
+// says that dimension d is dynamic (Port::open).
 std::optional<ImagePort> image_port(const size_t* shape, size_t rank, unsigned open = 0);
 
 // The flags --mean --scale --bgr --rgb --resize --crop. A flag that is not given leaves what the model says.
@@ -59,8 +59,8 @@ struct Frame {
 Frame seen_frame(size_t width, size_t height, const qn_preprocessing& how);
 
 // Makes the content of `port` from an image file: batch 1, by the model's preprocessing changed by the flags. Bit d of
-// `open` says that dimension d is dynamic: the image keeps its own height or width there. An input of int8 or uint8 gets
-// the pixels as they are if neither knows a mean or scale; else the values, quantized as the port says.
+// `open` says that dimension d is dynamic: the image keeps its own height or width there. An input of int8 or uint8
+// gets the pixels as they are if neither knows a mean or scale; else the values, quantized as the port says.
 InputData image_input(const std::string& path, const qn_port& port, unsigned open, const qn_preprocessing& model,
                       const ImageFlags& flags);
 

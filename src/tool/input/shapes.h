@@ -20,8 +20,8 @@ ImportOptions::Input parse_shape(const std::string& flag, const std::string& tex
 // --shape [NAME=]1x3x320x320 | DIMENSION=4
 void add_shapes(CLI::App& app, Sizes* sizes);
 
-// Prints a warning that names the dynamic dimensions of inputs, with the sizes that the model has for them. `files`: one
-// for each input, which then brings its own size; "" or a list that ends before the input: the input has none.
+// Prints a warning that names the dynamic dimensions of inputs, with the sizes that the model has for them. `files`:
+// one for each input, which then brings its own size; "" or a list that ends before the input: the input has none.
 void warn_of_open_sizes(const Graph& graph, const std::vector<std::string>& files);
 
 }  // namespace quern
