@@ -1,6 +1,10 @@
 // How Keras' files are read: the process that reads them, what it sends, and HDF5 itself.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
 #include <csignal>
 #include <cstdlib>
@@ -141,6 +145,49 @@ TEST(KerasProcess, MayNotTakeForever) {
             "takes too long");
   expect_in(one_byte([](const Write&) { pause(); }, limits), "reading it takes too long");
 }
+
+// A small file is refused within ten seconds, whatever libhdf5 does with it. Large ones get time for slow disks.
+TEST(KerasProcess, HasTimeForTheFile) {
+  EXPECT_EQ(keras::limits_of_reading(18'000, 1 << 20).seconds, 8u);
+  EXPECT_EQ(keras::limits_of_reading(uint64_t{1} << 30, uint64_t{1} << 33).seconds, 8u + 256);
+  EXPECT_EQ(keras::limits_of_reading(uint64_t{1} << 40, uint64_t{1} << 43).seconds, 3600u);
+}
+
+#ifdef __linux__
+
+// Reads a file in a process that is killed meanwhile. `number` gets the number of its child.
+[[noreturn]] void die_while_reading(int number) {
+  const auto sleeps = [](const Write& write) {
+    const pid_t own = getpid();
+    write(&own, sizeof own);
+    sleep(20);
+    _exit(7);
+  };
+  run_confined({}, sleeps, [&](const Read& read) {
+    pid_t child;
+    read(&child, sizeof child);
+    if (write(number, &child, sizeof child) == sizeof child) raise(SIGKILL);
+  });
+  _exit(1);
+}
+
+TEST(KerasProcess, EndsWithItsParent) {
+  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);  // the child of the process that is killed becomes one of this one
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t parent = fork();
+  if (parent == 0) die_while_reading(ends[1]);
+  pid_t child = 0;
+  EXPECT_EQ(read(ends[0], &child, sizeof child), static_cast<ssize_t>(sizeof child));
+  int status = 0;
+  EXPECT_EQ(waitpid(parent, &status, 0), parent);
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status)) << "it lived on";
+  for (const int end : ends) close(end);
+  EXPECT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
+}
+
+#endif
 
 TEST(KerasProcess, MayNotWriteOrOpenFiles) {
   const test::Folder folder;

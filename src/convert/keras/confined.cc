@@ -6,7 +6,11 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -43,6 +47,14 @@ uint64_t address_space() {
   return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
+// Ends this process when `parent` ends. Elsewhere than on Linux, only its next write to the pipe does.
+void die_with(pid_t parent) {
+#ifdef __linux__
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+  if (getppid() != parent) _exit(1);  // it had ended before
+}
+
 // Leaves the process nothing but its memory and the pipe.
 void confine(int pipe, const Limits& limits) {
   const int null = open("/dev/null", O_RDWR);
@@ -71,8 +83,10 @@ void write_all(int file, const void* data, size_t size) {
 }
 
 // Never returns to the code of the parent: no destructor and no handler of it runs in this process.
-[[noreturn]] void run_child(int pipe, const Limits& limits, const std::function<void(const Write&)>& write) {
+[[noreturn]] void run_child(pid_t parent, int pipe, const Limits& limits,
+                            const std::function<void(const Write&)>& write) {
   try {
+    die_with(parent);
     confine(pipe, limits);
     write([](const void* data, size_t size) { write_all(pipe_end, data, size); });
     _exit(0);
@@ -141,12 +155,21 @@ class Child {
 
 }  // namespace
 
+Limits limits_of_reading(uint64_t bytes, uint64_t content) {
+  constexpr uint64_t mebibyte = uint64_t{1} << 20;
+  Limits limits;
+  limits.memory = 256 * mebibyte + 2 * content;  // for a tensor as it is in the file and as it is sent
+  limits.seconds = static_cast<unsigned>(std::min<uint64_t>(limits.seconds + bytes / (4 * mebibyte), 3600));
+  limits.files = 1;  // which libhdf5 keeps open, so that a file cannot make it open another
+  return limits;
+}
+
 void run_confined(const Limits& limits, const std::function<void(const Write&)>& write,
                   const std::function<void(const Read&)>& read) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw Error(std::string("no pipe: ") + std::strerror(errno));
-  const pid_t process = fork();
-  if (process == 0) run_child(ends[1], limits, write);
+  const pid_t parent = getpid(), process = fork();
+  if (process == 0) run_child(parent, ends[1], limits, write);
   const int error = errno;
   close(ends[1]);
   if (process < 0) {

@@ -9,12 +9,16 @@ namespace quern::keras {
 
 struct Limits {
   uint64_t memory = uint64_t{1} << 28;  // that the process may add to what this one has, in bytes
-  unsigned seconds = 60;                // of computing, and for everything
+  unsigned seconds = 8;                 // of computing, and of real time
   unsigned files = 0;                   // that it may have open at a time
 };
 
+// For reading a file of so many bytes, of which the child sends up to `content`. Slow disks get time for large files.
+Limits limits_of_reading(uint64_t bytes, uint64_t content);
+
 // Calls `write` in a child process, whose bytes `read` gets here. The child may compute, read `limits.files` files and
 // send bytes; it may not write to any file. Throws an Error if the child dies, takes too long or sends too little.
+// The child ends with this process.
 //
 // The child is a fork of this process rather than a program of its own, so that the importer works in any program that
 // links it. No other thread should run meanwhile: a child has locks that other threads held, but not these threads.

@@ -221,14 +221,10 @@ Contents read_hdf5(const std::string& path) {
   if (size > uint64_t{1} << 40) throw Error("larger than 2^40 bytes");
   // Numbers may be halves in the file, or compressed.
   const uint64_t content = 16 * mebibyte + 8 * size;
-  Limits limits;
-  limits.memory = 256 * mebibyte + 2 * content;  // for a tensor as it is in the file and as it is sent
-  limits.seconds = static_cast<unsigned>(std::min<uint64_t>(60 + size / (4 * mebibyte), 3600));
-  limits.files = 1;  // which libhdf5 keeps open, so that a file cannot make it open another
-  const Hdf5 hdf5;   // loaded here: the child may not open that many files
+  const Hdf5 hdf5;  // loaded here: the child may not open that many files
   Contents contents;
   run_confined(
-      limits, [&](const Write& write) { send_file(hdf5, path, content, write); },
+      limits_of_reading(size, content), [&](const Write& write) { send_file(hdf5, path, content, write); },
       [&](const Read& read) { contents = read_contents(read, 2 * content); });
   return contents;
 }
