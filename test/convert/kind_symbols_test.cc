@@ -61,6 +61,14 @@ std::vector<Case> cases() {
   add("arg_max", {x}, Parameters().integer("axis", -1).integer("keep_dimensions", 0), {0, 1});
   add("matmul", {x, weights({4, 6})}, {}, {0, 1, fixed});
   add("matmul", {x, {{2, 4, 3}, {5, 4, 8}}}, {}, {alone, 1, 5});
+  const auto equation = [](const std::string& text) {
+    return Parameters().integers("equation", {text.begin(), text.end()});
+  };
+  add("einsum", {x, weights({4, 7})}, equation("abc,cd->adb"), {0, fixed, 1});
+  add("einsum", {x, weights({4, 7})}, equation("... c, cd -> ...d"), {0, 1, fixed});
+  add("einsum", {x, {{2, 4, 3}, {5, 4, 8}}}, equation("abc,acd->abd"), {alone, 1, 5});
+  add("einsum", {x}, equation("abc->ca"), {2, 0});
+  add("all_true", {x}, {}, {0, 1, 2});
   add("join", {x, {{2, 3, 2}, {5, 3, 2}}}, Parameters().integer("axis", 2), {0, 1, alone});
   add("split_to", {x, ints({1, 3})}, Parameters().integer("axis", 2), {0, 1, fixed}, 2);
   add("slice_by", {x, ints({1}), ints({3}), ints({2})}, {}, {0, 1, alone});
@@ -105,6 +113,7 @@ struct Made {
     }
     std::vector<qn_type> types(c.outputs, std::string(c.kind) == "arg_max" ? QN_S64 : QN_F32);
     if (std::string(c.kind) == "one_hot") types[0] = QN_S64;
+    if (std::string(c.kind) == "all_true") types[0] = QN_BOOL;
     if (std::string(c.kind) == "top_k") types[1] = QN_S64;
     Parameters parameters = c.parameters;
     outputs = builder.custom(c.kind, "node", inputs, std::move(parameters), types);

@@ -1,6 +1,8 @@
 #include "convert/common/kind_symbols.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <string_view>
 
 #include "base/math.h"
@@ -356,12 +358,62 @@ Dimensions spectrum(const Shown& node) {
   return out;
 }
 
+// The labels of an operand of an einsum: letters, and -1, -2, ... for the dimensions of "..." from the last one on.
+List labels_of(const std::string& term, size_t rank) {
+  const size_t dots = term.find("...");
+  const size_t letters = dots == std::string::npos ? term.size() : term.size() - 3;
+  if (letters > rank) throw Unknown{};
+  List labels;
+  for (size_t i = 0; i < term.size(); ++i) {
+    if (i != dots) {
+      labels.push_back(term[i]);
+      continue;
+    }
+    for (size_t d = rank - letters; d > 0; --d) labels.push_back(-static_cast<int64_t>(d));
+    i += 2;
+  }
+  if (labels.size() != rank) throw Unknown{};
+  return labels;
+}
+
+// A label that several operands have is broadcast among them.
+Dimensions einsum(const Shown& node) {
+  std::string text;
+  for (const int64_t code : node.list("equation")) {
+    if (code != ' ') text += static_cast<char>(code);
+  }
+  const size_t arrow = text.find("->");
+  if (arrow == std::string::npos) throw Unknown{};
+  std::map<int64_t, Number> sizes;
+  size_t begin = 0;
+  for (size_t i = 0; i < node.inputs(); ++i) {
+    const size_t end = std::min(text.find(',', begin), arrow);
+    const Dimensions x = node.dimensions(i);
+    const List labels = labels_of(text.substr(begin, end - begin), x.size());
+    for (size_t d = 0; d < labels.size(); ++d) {
+      const auto [at, fresh] = sizes.emplace(labels[d], x[d]);
+      if (fresh) continue;
+      const Symbol both = node.symbols.broadcast(Dimensions{at->second}, Dimensions{x[d]})[0];
+      at->second = {at->second.value == 1 ? x[d].value : at->second.value, both};
+    }
+    begin = std::min(end + 1, arrow);
+  }
+  Dimensions out;
+  for (const int64_t label : labels_of(text.substr(arrow + 2), node.rank())) {
+    const auto at = sizes.find(label);
+    if (at == sizes.end()) throw Unknown{};
+    out.push_back(at->second);
+  }
+  return out;
+}
+
 struct Rule {
   const char* kind;
   Dimensions (*apply)(const Shown& node);
 };
 
 constexpr Rule rules[] = {
+    {"all_true", first},
     {"any_exp", first},
     {"any_hard_swish", first},
     {"any_lrn", first},
@@ -378,6 +430,7 @@ constexpr Rule rules[] = {
     {"cumulative_sum", first},
     {"depth_to_space", depth_to_space},
     {"dft", spectrum},
+    {"einsum", einsum},
     {"expand", expand},
     {"expand_sizes", expand},
     {"fill", fill},
