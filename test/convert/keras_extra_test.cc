@@ -285,6 +285,61 @@ TEST_F(KerasExtra, Embedding) {
   expect_in(refusal("Masking", "'mask_value': 0.0", {1, 2, 3}), "steps that are left out");
 }
 
+// Sums of products with weights. What the optimizer sees of a product of matrices is what it sees of Dense.
+TEST_F(KerasExtra, EinsumDense) {
+  const Array x = random({2, 3, 4}, 1), kernel = random({4, 5}, 2), bias = random({5}, 3);
+  const Array product = reshape(matmul(reshape(x, {6, 4}), kernel), {2, 3, 5});
+  const KerasWeights weights = {{"kernel", kernel}, {"bias", bias}};
+  const auto config = [](const std::string& equation, const std::string& shape, const std::string& axes) {
+    return "'equation': '" + equation + "', 'output_shape': " + shape + ", 'bias_axes': " + axes;
+  };
+  for (const std::string equation : {"abc,cd->abd", "...x,xy->...y"}) {
+    const std::string axes = equation[0] == '.' ? "'y'" : "'d'", shape = equation[0] == '.' ? "5" : "[null, 5]";
+    expect_layer("EinsumDense", config(equation, shape, axes) + ", 'activation': 'linear'", x, weights,
+                 combine(product, bias, plus));
+    const Graph graph =
+        keras::import_contents(one_layer("EinsumDense", config(equation, shape, axes), x.dims, weights), {});
+    ASSERT_EQ(graph.nodes.size(), 1u);
+    EXPECT_EQ(graph.nodes[0].kind, OpKind::fully_connected);
+  }
+  // Two dimensions for one, and one for two.
+  const Array heads = random({3, 2, 5}, 4), flat = random({4, 2, 3}, 5), rows = random({2, 3}, 6);
+  const Array split = reshape(matmul(reshape(x, {6, 4}), reshape(flat, {4, 6})), {2, 3, 2, 3});
+  expect_layer("EinsumDense", config("abc,cde->abde", "[3, 2, 3]", "'de'"), x, {{"kernel", flat}, {"bias", rows}},
+               combine(split, rows, plus));
+  const Array four = random({2, 4, 3, 2}, 7);
+  expect_layer("EinsumDense", config("abcd,cde->abe", "[4, 5]", "null"), four, {{"kernel", heads}},
+               reshape(matmul(reshape(four, {8, 6}), reshape(heads, {6, 5})), {2, 4, 5}));
+  // In another order, with a bias for another dimension, and with dots behind.
+  const Array column = random({5, 1}, 8), wide = random({3, 5}, 9);
+  const Array turned = transpose(product, {0, 2, 1});
+  expect_layer("EinsumDense", config("abc,cd->adb", "[5, 3]", "'d'"), x, {{"kernel", kernel}, {"bias", column}},
+               combine(turned, column, plus));
+  expect_layer("EinsumDense", config("ab...,bd->ad...", "[5]", "'d'"), x, {{"kernel", wide}, {"bias", column}},
+               combine(transpose(reshape(matmul(reshape(transpose(x, {0, 2, 1}), {8, 3}), wide), {2, 4, 5}), {0, 2, 1}),
+                       column, plus));
+}
+
+TEST_F(KerasExtra, EinsumDenseRefused) {
+  const Array kernel = random({4, 5}, 2);
+  const auto refused = [&](const std::string& equation, const std::string& shape, const std::string& axes = "null") {
+    const std::string config = "'equation': '" + equation + "', 'output_shape': " + shape + ", 'bias_axes': " + axes;
+    return refusal("EinsumDense", config, {2, 3, 4}, {{"kernel", kernel}});
+  };
+  expect_in(refused("abc,cd", "[3, 5]"), "expected an equation of the form");
+  expect_in(refused("abc->abd", "[3, 5]"), "expected an equation of the form");
+  expect_in(refused("a1c,cd->abd", "[3, 5]"), "'a1c' of the equation is no term");
+  expect_in(refused("a...c,cd->a...d", "5"), "'a...c' of the equation is no term");
+  expect_in(refused("...c,cd->d...", "5"), "the same end");
+  expect_in(refused("...c,cd->d", "5"), "the same end");
+  expect_in(refused("ab,bc->ac", "[5]"), "'ab' for 3 dimensions");
+  expect_in(refused("abc,cd->abd", "[3, null]"), "does not say the size of 'd'");
+  expect_in(refused("abc,cd->abd", "[9, 5]"), "'output_shape' does not fit the input");
+  expect_in(refused("abc,cd->abd", "[3, 5, 7]"), "'output_shape' has too many numbers");
+  expect_in(refused("abc,cd->abd", "[3, 5]", "'x'"), "'bias_axes' has 'x'");
+  expect_in(refused("abc,cd->abd", "[3, 6]"), "its kernel is 4 x 5, the layer needs 4 x 6");
+}
+
 TEST_F(KerasExtra, CenterCrop) {
   const Array x = random({1, 6, 5, 2}, 1);
   expect_layer("CenterCrop", "'height': 3, 'width': 4", x, {}, slice(x, {0, 1, 0, 0}, {1, 4, 4, 2}));

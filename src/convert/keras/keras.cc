@@ -164,7 +164,8 @@ class Importer {
 }  // namespace
 
 const KerasRow* find_row(const std::string& type) {
-  for (auto* const find : {find_layer, find_function, find_shape, find_normalization, find_product, find_recurrent}) {
+  for (auto* const find : {find_layer, find_function, find_shape, find_normalization, find_product, find_einsum_dense,
+                           find_recurrent}) {
     if (const KerasRow* row = find(type)) return row;
   }
   return nullptr;

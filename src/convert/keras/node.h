@@ -122,6 +122,7 @@ const KerasRow* find_function(const std::string& type);       // functions.cc: a
 const KerasRow* find_shape(const std::string& type);          // shapes.cc: layers that move elements
 const KerasRow* find_normalization(const std::string& type);  // normalization.cc: by statistics of the input
 const KerasRow* find_product(const std::string& type);        // attention.cc: attention, products of inputs, lookups
+const KerasRow* find_einsum_dense(const std::string& type);   // einsum_dense.cc
 const KerasRow* find_recurrent(const std::string& type);      // recurrent.cc: layers of sequences, wrappers
 
 }  // namespace quern::keras
