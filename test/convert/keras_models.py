@@ -7,7 +7,7 @@ Makes a small model with random weights for each layer that the importer knows, 
 shared ones, too; each file of Keras 3 is also rewritten as old versions wrote it. Fails, too, if a layer or an
 activation of the importer's tables is in none of the models. Needs a build with libhdf5, and TensorFlow with Keras 3
 or, with KERAS=tf_keras in the environment, with Keras 2; exits with 77 where there are none. With NAME, only models
-whose name contains it.
+whose name contains it. keras_variants.py makes random variants: SEED=2 VARIANTS=100 makes others, and more of them.
 """
 import importlib, json, logging, os, pathlib, re, subprocess, sys, tempfile
 
@@ -18,6 +18,7 @@ for name in ("absl", "tensorflow"):
 try:
     import h5py
     import keras_old
+    import keras_variants
     import numpy as np
     keras = importlib.import_module(os.environ.get("KERAS", "keras"))
 except ImportError as error:
@@ -31,9 +32,11 @@ IMAGE, ROW, SEQUENCE = (9, 8, 6), (10,), (9, 6)
 IMPORTER = pathlib.Path(__file__).resolve().parents[2] / "src" / "convert" / "keras"
 # Names of layers in old files alone, of a layer that is known to be refused, and of one that no file of Keras has.
 NEVER_MADE = {"BatchNormalizationV1", "BatchNormalizationV2", "Convolution1D", "Convolution2D",
-              "Convolution2DTranspose", "Masking", "StochasticDepth"}
+              "Convolution2DTranspose", "StochasticDepth"}
 ONLY_2 = {"RandomBrightness", "TFOpLambda", "ThresholdedReLU"}  # Keras 3 does not save the first one
-ONLY_3 = {"CenterCrop", "Divide", "GroupedQueryAttention", "Identity", "RMSNormalization", "TrueDivide"}
+ONLY_3 = {"All", "Any", "CenterCrop", "ConvertToTensor", "Divide", "Equal", "ExpandDims", "Greater", "GreaterEqual",
+          "GroupedQueryAttention", "Identity", "Less", "LessEqual", "LogicalAnd", "LogicalNot", "LogicalOr", "NotEqual",
+          "OnesLike", "RMSNormalization", "TrueDivide", "ZerosLike"}
 
 
 def rows(name, value):
@@ -52,7 +55,7 @@ def functions():
 
 def missing_layers(made):
     """The layers that the importer reads, and that are in none of the models."""
-    return rows("*.cc", r"\{[a-z]\w+, \d, ") - made - NEVER_MADE - (ONLY_2 if IS_3 else ONLY_3)
+    return rows("*.cc", r"\{[a-z]\w+(?:<\"\w+\">)?, \d, ") - made - NEVER_MADE - (ONLY_2 if IS_3 else ONLY_3)
 
 
 def layer_models():
@@ -326,6 +329,7 @@ def models():
         yield "divide", lambda: keras.Model(x := keras.Input(ROW), keras.ops.divide(x, x * x + 1.0))
     for make in (residual, shared, nested, nested_twice, slashes, sequential_without_input, operators, mixed_precision):
         yield make.__name__, make
+    yield from keras_variants.models(keras)
 
 
 def randomize(model, random):
@@ -354,11 +358,23 @@ def layers_of(config):
     return own.union(*map(layers_of, config.values()))
 
 
-def input_of(tensor, is_index, random):
+def input_of(tensor, is_index, has_masks, random):
     shape = (2, *tensor.shape[1:])
+    if has_masks:
+        return input_with_masks(tensor, random)
     if not is_index:
         return random.uniform(-2, 2, shape).astype(np.float32)
     return random.integers(0, 11, shape).astype("int32" if "int" in str(tensor.dtype) else "float32")
+
+
+def input_with_masks(tensor, random):
+    """Steps of 0 and of 1, which masks leave out, in each sequence but the first; none but these in the last one."""
+    shape = (4, *tensor.shape[1:])
+    if "int" in str(tensor.dtype):
+        return random.integers(0, 4, shape).astype("int32") * (np.arange(4) < 3).reshape(4, 1).astype("int32")
+    x, numbers = random.uniform(-2, 2, shape).astype(np.float32), random.choice([0.0, 0.0, 1.0], (*shape[:-1], 1))
+    left_out = random.uniform(0, 1, (*shape[:-1], 1)) < np.array([0, 0.3, 0.6, 1]).reshape(4, *[1] * (len(shape) - 1))
+    return np.where(left_out, numbers, x).astype(np.float32)
 
 
 def difference(quern, path, model, inputs, want):
@@ -379,10 +395,13 @@ def difference(quern, path, model, inputs, want):
     for name, y in zip(outputs, want, strict=True):
         got = np.load(os.path.join(folder, name.replace("/", "_").replace(":", "_") + ".npy"))
         if got.shape != y.shape:
-            return f"shape {got.shape} instead of {y.shape}"
+            return f"{name}: shape {got.shape} instead of {y.shape}"
+        if not np.array_equal(np.isnan(got), np.isnan(y)):
+            return f"{name}: NaN in other places"
+        got, y = np.nan_to_num(got), np.nan_to_num(y)  # the mean of no steps is NaN
         error = float(np.abs(got - y).max()) / max(1.0, float(np.abs(y).max()))
         if not error <= (HALF_TOLERANCE if is_half else TOLERANCE):
-            return f"differs by {error:.2e}"
+            return f"{name} differs by {error:.2e}"
         worst = max(worst, 0.0 if is_half else error)
     return worst
 
@@ -395,7 +414,8 @@ def compare(quern, model, random, folder, made):
     with h5py.File(path) as file:
         types = layers_of(json.loads(file.attrs["model_config"]))
     made |= {layer.removeprefix("Custom>") for layer in types}
-    inputs = [input_of(t, "Embedding" in types, random) for t in model.inputs]
+    has_masks = "Masking" in types or "NotEqual" in types
+    inputs = [input_of(t, "Embedding" in types, has_masks, random) for t in model.inputs]
     want = model(inputs if len(inputs) > 1 else inputs[0], training=False)
     want = [np.array(y) for y in (want if isinstance(want, (list, tuple)) else [want])]
     yield difference(quern, path, model, inputs, want)

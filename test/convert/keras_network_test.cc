@@ -24,6 +24,8 @@ std::string two_inputs(const std::string& type, const std::string& config, const
                           "[['a', 0, 0], ['b', 0, 0]]", "[['y', 0, 0]]");
 }
 
+class KerasFunctions : public KerasWithExtra {};
+
 TEST(Keras, Merging) {
   const Array a = random({2, 3, 4, 5}, 1), b = random({2, 3, 4, 5}, 2), row = random({2, 1, 1, 5}, 3);
   const auto expect_merged = [&](const std::string& type, const Array& second, float (*f)(float, float)) {
@@ -41,8 +43,31 @@ TEST(Keras, Merging) {
   const Graph joined =
       keras::import_contents(keras_contents(two_inputs("Concatenate", "'axis': 2", a.dims, b.dims), {}), {});
   expect_near(run(joined, {a, b}).at(0), concat({a, b}, 2));
-  expect_in(refusal(keras_contents(two_inputs("Add", "", a.dims, {2, 5}), {})), "different ranks");
-  expect_in(refusal(keras_contents(two_inputs("Maximum", "", a.dims, row.dims), {})), "different shapes");
+  // Tensors of lower rank get dimensions behind the batch.
+  const Array low = random({2, 5}, 4);
+  const Graph aligned = keras::import_contents(keras_contents(two_inputs("Add", "", a.dims, low.dims), {}), {});
+  expect_near(run(aligned, {a, low}).at(0), combine(a, reshape(low, {2, 1, 1, 5}), plus));
+}
+
+// Extremes of tensors of different shapes.
+TEST_F(KerasFunctions, Extremes) {
+  const Array a = random({2, 3, 4, 5}, 1), row = random({2, 1, 1, 5}, 2);
+  const Graph graph = keras::import_contents(keras_contents(two_inputs("Maximum", "", a.dims, row.dims), {}), {});
+  expect_near(run(graph, {a, row}).at(0), combine(a, row, [](float u, float v) { return std::max(u, v); }));
+}
+
+// One tensor may be several outputs, and an input may be one.
+TEST(Keras, TensorsAsSeveralOutputs) {
+  const Array x = random({2, 3}, 1), y = map(x, relu);
+  const std::string net =
+      keras_functional("net",
+                       {keras_input("x", x.dims), keras_layer("ReLU", "y", "", call_on_x),
+                        keras_layer("Dropout", "z", "", "[[['y', 0, 0, {}]]]")},
+                       "[['x', 0, 0]]", "[['y', 0, 0], ['x', 0, 0], ['y', 0, 0], ['z', 0, 0], ['x', 0, 0]]");
+  const std::vector<Array> got = run(keras::import_contents(keras_contents(net, {}), {}), {x});
+  ASSERT_EQ(got.size(), 5u);
+  for (const size_t i : {0, 2, 3}) expect_near(got[i], y);
+  for (const size_t i : {1, 4}) expect_near(got[i], x);
 }
 
 // Operators between layers: Keras 2 has TFOpLambda, Keras 3 layers with numbers among their arguments.
@@ -83,6 +108,46 @@ TEST(Keras, Operators) {
     const std::string net = keras_functional("net", {input, each}, ends, "[['y', 0, 0]]");
     expect_in(refusal(keras_contents(net, {})), std::string("the argument ") + part);
   }
+}
+
+// Arrays among the inputs, in the forms of both versions. Layers and functions align ranks in different ways.
+TEST(Keras, Constants) {
+  const Array x = random({2, 3, 3}, 1), row = make({3}, {1, 2.5f, -3}), column = make({1, 3, 1}, {4, -5, 6});
+  const std::string tensor = "{'class_name': '__keras_tensor__', 'config': {'keras_history': ['x', 0, 0]}}";
+  const auto new_call = [&](const std::string& type, const std::string& value, const std::string& config) {
+    const std::string array = "{'class_name': '" + type + "', 'config': {'value': " + value + ", 'dtype': 'float32'}}";
+    return keras_layer("Multiply", "y", config, "[{'args': [[" + tensor + ", " + array + "]], 'kwargs': {}}]");
+  };
+  const auto result = [&](const std::string& layer) {
+    const std::string net =
+        keras_functional("net", {keras_input("x", x.dims), layer}, "[['x', 0, 0]]", "[['y', 0, 0]]");
+    return run(keras::import_contents(keras_contents(net, {}), {}), {x}).at(0);
+  };
+  const std::string list = "[1, 2.5, -3]", lists = "[[[4], [-5], [6]]]", layer = "'trainable': true";
+  expect_near(result(new_call("__numpy__", list, "")), combine(x, row, times));
+  expect_near(result(new_call("__tensor__", lists, "")), combine(x, column, times));
+  expect_near(result(new_call("__numpy__", lists, layer)), combine(x, column, times));
+  expect_near(result(new_call("__numpy__", "[[1, 2.5, -3]]", layer)), combine(x, row, times));
+  const auto lambda = [](const std::string& value) {
+    return keras_layer("TFOpLambda", "y", "'function': 'math.subtract'",
+                       "[['_CONSTANT_VALUE', -1, " + value + ", {'y': ['x', 0, 0]}]]");
+  };
+  expect_near(result(lambda(list)), combine(row, x, minus));
+  const std::string keyword = keras_layer("TFOpLambda", "y", "'function': 'math.subtract'",
+                                          "[['x', 0, 0, {'y': [[[4], [-5], [6]]], 'name': null}]]");
+  expect_near(result(keyword), combine(x, column, minus));
+  const auto refused = [&](const std::string& value) {
+    const std::string net =
+        keras_functional("net", {keras_input("x", x.dims), lambda(value)}, "[['x', 0, 0]]", "[['y', 0, 0]]");
+    return refusal(keras_contents(net, {}));
+  };
+  expect_in(refused("[[1, 2], [3]]"), "layer 'y': the lists of a constant differ in length");
+  expect_in(refused("[[1, 2], 3]"), "differ in length");
+  expect_in(refused("[1, 'two']"), "layer 'y': expected numbers in a constant");
+  expect_in(refused("[1, 1e300]"), "a constant");
+  expect_in(refused("[]"), "a constant without elements");
+  expect_in(refused("[[[[[[[[[1]]]]]]]]]"), "a constant of rank above 8");
+  expect_in(refused("'text'"), "a constant that is no number");
 }
 
 // A layer that is called twice; the file lists it before the layer whose result it reads.
@@ -170,19 +235,20 @@ TEST(Keras, NamesWithSlashes) {
 
 TEST(Keras, ListsAllUnsupportedLayers) {
   const std::string net = keras_sequential(
-      "net", {keras_input("x", {1, 8, 8, 2}), keras_layer("ConvLSTM2D", "up", "'filters': 2"),
+      "net", {keras_input("x", {1, 8, 8, 2}), keras_layer("LocallyConnected2D", "up", "'filters': 2"),
               keras_layer("ReLU", "r", ""), keras_sequential("inner", {keras_layer("Lambda", "f", "")})});
   EXPECT_EQ(refusal(keras_contents(net, {})),
-            "2 operators are not supported: ConvLSTM2D (1 node: up), Lambda (1 node: inner/f)");
+            "2 operators are not supported: LocallyConnected2D (1 node: up), Lambda (1 node: inner/f)");
   const std::string two =
       keras_functional("net",
-                       {keras_input("x", {1, 8, 8, 2}), keras_layer("ConvLSTM2D", "up", "", call_on_x),
+                       {keras_input("x", {1, 8, 8, 2}), keras_layer("LocallyConnected2D", "up", "", call_on_x),
                         keras_layer("Softmax", "r", "'axis': [1, 2]", call_on_x),
                         keras_layer("Softmax", "s", "'temperature': 2.0", call_on_x),
                         keras_layer("ReLU", "q", "'dtype': 'int8'", call_on_x)},
                        "[['x', 0, 0]]", "[['up', 0, 0], ['r', 0, 0], ['s', 0, 0], ['q', 0, 0]]");
   EXPECT_EQ(refusal(keras_contents(two, {})),
-            "4 operators are not supported: ConvLSTM2D (1 node: up), Softmax: over several axes (1 node: r), Softmax: "
+            "4 operators are not supported: LocallyConnected2D (1 node: up), Softmax: over several axes (1 node: r), "
+            "Softmax: "
             "'temperature' (1 node: s), "
             "ReLU: type 'int8' (1 node: q)");
 }

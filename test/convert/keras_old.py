@@ -91,7 +91,8 @@ def old_layer(layer):
         return {"class_name": "Model", "config": functional(config)}
     if kind == "Sequential":
         return {"class_name": kind, "config": sequential(config)}
-    config = settings(config)
+    inner = {"layer": old_layer(config["layer"])} if kind == "TimeDistributed" else {}
+    config = {**settings(config), **inner}
     return {"class_name": kind, "config": bidirectional(config) if kind == "Bidirectional" else config}
 
 
@@ -99,8 +100,11 @@ def rewrite(path):
     """Rewrites the file in place; raises NotOld where Keras 2 had no such model."""
     with h5py.File(path, "r+") as file:
         model = json.loads(file.attrs["model_config"])
-        if "hard_sigmoid" in json.dumps(model):
+        text = json.dumps(model)
+        if "hard_sigmoid" in text:
             raise NotOld("hard_sigmoid was another function")
+        if model["class_name"] != "Sequential" and ("Masking" in text or '"mask_zero": true' in text):
+            raise NotOld("masks of several inputs, and masks beside states, had other meanings")
         file.attrs["model_config"] = json.dumps(old_layer(model))
         file.attrs["keras_version"] = "2.2.0"
         weights, names = file["model_weights"], []

@@ -199,7 +199,7 @@ TEST_F(KerasRecurrent, Bidirectional) {
   expect_in(refusal("Bidirectional", all + "'merge_mode': 'max'", x.dims, weights), "'merge_mode' is 'max'");
   expect_in(refusal("Bidirectional", layer(", 'go_backwards': true") + "'merge_mode': 'sum'", x.dims, weights),
             "goes backwards");
-  expect_in(refusal("Bidirectional", wrapped("layer", "ConvLSTM2D", "l", "'units': 3"), x.dims), "of ConvLSTM2D");
+  expect_in(refusal("Bidirectional", wrapped("layer", "Dense", "l", "'units': 3"), x.dims), "of Dense");
   expect_in(refusal("Bidirectional", layer(", 'wild': 3") + "'merge_mode': 'sum'", x.dims, weights), "'wild'");
   expect_in(refusal("Bidirectional", "'layer': {'class_name': 'LSTM', 'config': 3}", x.dims), "'config' is damaged");
   expect_in(refusal("Bidirectional", "", x.dims), "'layer' is missing");
@@ -235,12 +235,60 @@ TEST_F(KerasRecurrent, TimeDistributed) {
                reshape(x, {2, 3, 20}));
   expect_layer("TimeDistributed", wrapped("layer", "Permute", "p", "'dims': [2, 1]"), x, {},
                transpose(x, {0, 1, 3, 2}));
-  expect_in(refusal("TimeDistributed", wrapped("layer", "LSTM", "l", "'units': 3"), x.dims), "of LSTM");
-  expect_in(refusal("TimeDistributed", wrapped("layer", "Sequential", "s", "'layers': []"), x.dims), "of Sequential");
+  expect_in(refusal("TimeDistributed", wrapped("layer", "LSTM", "l", "'units': 3"), x.dims), "no weights 'kernel'");
+  expect_in(refusal("TimeDistributed", wrapped("layer", "Sequential", "s", "'layers': []"), x.dims), "has no layers");
+  expect_in(refusal("TimeDistributed", wrapped("layer", "Flatten", "f", "'wild': 1"), x.dims), "'wild'");
+  expect_in(refusal("TimeDistributed", wrapped("layer", "Flatten", "f", "'name': 'f'") + ", 'wild': 1", x.dims),
+            "'wild'");
+  expect_in(refusal("TimeDistributed", "", x.dims), "'layer' is missing");
+  expect_in(refusal("TimeDistributed", wrapped("layer", "InputLayer", "i", "'batch_shape': [1, 3]"), x.dims),
+            "expected a layer or model in 'layer', got InputLayer");
   expect_in(refusal("TimeDistributed", wrapped("layer", "Dense", "d", "'units': 2, 'wild': 1"), x.dims,
                     {{"kernel", kernel}, {"bias", random({2}, 4)}}),
             "'wild'");
   expect_in(refusal("TimeDistributed", wrapped("layer", "Dense", "d", "'units': 2"), {2, 5}), "rank 2");
+}
+
+// Each step is a sequence of its own, that begins with states of 0.
+TEST_F(KerasRecurrent, TimeDistributedOfSequences) {
+  const Array x = random({2, 3, 5, 4}, 1), flat = reshape(x, {6, 5, 4});
+  for (const Kind& kind : kinds) {
+    const Cell cell = cell_of(kind, 7);
+    const std::vector<Array> zeros(kind.states, make({6, 3}, std::vector<float>(18, 0.0f)));
+    const Sequence all = run_cell(kind.step, cell, flat, false, zeros);
+    const std::string config = "'units': 3" + std::string(kind.config), more = ", 'return_sequences': true";
+    const KerasWeights weights = weights_of(cell, "l/cell/");
+    expect_layer("TimeDistributed", wrapped("layer", kind.type, "l", config), x, weights,
+                 reshape(all.states[0], {2, 3, 3}));
+    expect_layer("TimeDistributed", wrapped("layer", kind.type, "l", config + more), x, weights,
+                 reshape(all.steps, {2, 3, 5, 3}));
+  }
+}
+
+// Of models, also within others, and of a TimeDistributed; as both versions name the weights.
+TEST_F(KerasRecurrent, TimeDistributedOfModels) {
+  const Array x = random({2, 3, 5, 4}, 1), flat = reshape(x, {6, 5, 4}), kernel = random({3, 2}, 30);
+  const Kind& kind = kinds[0];
+  const Cell cell = cell_of(kind, 7);
+  const Array h = run_cell(kind.step, cell, flat, false, {make({6, 3}, std::vector<float>(18, 0.0f))}).states[0];
+  const Array want = reshape(matmul(h, kernel), {2, 3, 2});
+  const std::string rnn = "'units': 3", dense = "'units': 2, 'use_bias': false";
+  const std::string sequential =
+      "'layers': [" + keras_layer("SimpleRNN", "r", rnn) + ", " + keras_layer("Dense", "d", dense) + "]";
+  const std::string functional = "'layers': [" + keras_input("i", {1, 5, 4}) + ", " +
+                                 keras_layer("SimpleRNN", "r", rnn, "[[['i', 0, 0, {}]]]") + ", " +
+                                 keras_layer("Dense", "d", dense, "[[['r', 0, 0, {}]]]") +
+                                 "], 'input_layers': [['i', 0, 0]], 'output_layers': [['d', 0, 0]]";
+  for (const std::string folder : {"m/", ""}) {
+    KerasWeights weights = weights_of(cell, folder + "r/cell/");
+    weights[folder + "d/kernel"] = kernel;
+    expect_layer("TimeDistributed", wrapped("layer", "Sequential", "m", sequential), x, weights, want);
+    expect_layer("TimeDistributed", wrapped("layer", "Functional", "m", functional), x, weights, want);
+    const std::string again = wrapped("layer", "Sequential", "m", sequential);
+    const Array deep = reshape(x, {2, 1, 3, 5, 4});
+    expect_layer("TimeDistributed", wrapped("layer", "TimeDistributed", "t", again), deep, weights,
+                 reshape(want, {2, 1, 3, 2}));
+  }
 }
 
 // A number of steps is fixed, a number of images is not, whichever function comes before.

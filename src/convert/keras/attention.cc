@@ -1,8 +1,9 @@
 // Imports Keras' attention, products of two inputs, and Embedding.
 #include <cmath>
 
+#include "base/math.h"
 #include "convert/common/kinds.h"
-#include "convert/keras/node.h"
+#include "convert/keras/masks.h"
 
 namespace quern::keras {
 namespace {
@@ -17,24 +18,70 @@ void expect_sequences(const KerasNode& node) {
   }
 }
 
-View attend(const KerasNode& node, const View& q, const View& k, const View& v, size_t heads, size_t kv_heads,
-            float scale) {
+bool is_causal(const KerasNode& node) { return node.call.is_causal || node.flag("causal", false); }
+
+// Which keys a query sees, as bools [batch or 1, 1, queries or 1, keys]: those of `rest` and, in causal attention, none
+// behind the query. Empty if there are no masks: the node of the attention knows what `causal` says.
+Value seen_keys(const KerasNode& node, Value rest) {
+  if (!rest || !is_causal(node)) return rest;
+  const size_t queries = node.builder.shape(node.view(0))[1], keys = node.builder.shape(node.view(1))[1];
+  node.fix(node.dimension(0, 1).symbol), node.fix(node.dimension(1, 1).symbol);
+  size_t count, bytes;
+  if (!checked_mul(queries, keys, &count) || !checked_mul(count, 2 * sizeof(int64_t), &bytes))
+    node.fail("too many keys");
+  node.builder.charge(bytes);
+  Integers triangle;
+  triangle.shape = {1, 1, queries, keys};
+  for (size_t i = 0; i < count; ++i) triangle.add({i % keys <= i / keys, no_symbol});
+  return both(node, rest, integer_value(std::move(triangle), ElementType::boolean));
+}
+
+// A mask [batch, rows] for each query, or for each key.
+Value of_queries(const KerasNode& node, const Value& mask) {
+  return with_axis(node, with_axis(node, as_bools(node, mask), 1), 3);
+}
+Value of_keys(const KerasNode& node, const Value& mask) {
+  return with_axis(node, with_axis(node, as_bools(node, mask), 1), 1);
+}
+
+const Value* expect_rows(const Value* mask) {
+  if (mask != nullptr && mask->view.rank() != 2) {
+    throw Unsupported{"a mask of rank " + std::to_string(mask->view.rank())};
+  }
+  return mask;
+}
+
+// `seen`: see seen_keys(). `lowered_by` is added to the scores of other keys; without it, no query sees them.
+View attend(const KerasNode& node, const std::vector<View>& qkv, size_t heads, size_t kv_heads, float scale,
+            const Value& seen, std::optional<float> lowered_by) {
+  std::vector<View> inputs = qkv;
+  if (seen && lowered_by) {
+    const auto number = [&](float value) { return number_of(node, value, ElementType::f32); };
+    inputs.push_back(make(node, "where", {seen, number(0), number(*lowered_by)}, {}, ElementType::f32).view);
+  } else if (seen) {
+    inputs.push_back(node.operand(seen, node.name + "/mask"));
+  }
   Parameters parameters = Parameters()
-                              .integer("causal", node.call.is_causal || node.flag("causal", false))
+                              .integer("causal", !seen && is_causal(node))
                               .integer("q_heads", static_cast<int64_t>(heads))
                               .integer("kv_heads", static_cast<int64_t>(kv_heads))
                               .number("scale", scale);
-  return node.custom("attention", {q, k, v}, std::move(parameters), std::vector<ElementType>(4, ElementType::f32))[0]
-      .view;
+  return node.custom("attention", inputs, std::move(parameters), std::vector<ElementType>(4, ElementType::f32))[0].view;
 }
 
+// Keys that are left out lose 1e9; queries that are left out give 0.
 Values attention(const KerasNode& node) {
   node.ignore({"dropout", "seed"});
   expect_sequences(node);
   const std::string mode = node.text("score_mode", "dot");
   if (mode != "dot") throw Unsupported{"score_mode '" + mode + "'"};
   const float scale = node.flag("use_scale", false) ? node.finite(node.numbers("scale", {})[0], "scale") : 1;
-  return {attend(node, node.view(0), keys_of(node), node.view(1), 1, 1, scale)};
+  const Value *const queries = expect_rows(node.mask(0)), *const keys = expect_rows(node.mask(1));
+  const Value seen = seen_keys(node, keys == nullptr ? Value() : of_keys(node, *keys));
+  View y = attend(node, {node.view(0), keys_of(node), node.view(1)}, 1, 1, scale, seen, -1e9f);
+  if (queries == nullptr) return {y};
+  node.set_mask(0, *queries);
+  return {kept_rows(node, *queries, y, 0)};
 }
 
 // Heads of queries, of keys and values, and how many numbers a head has of queries and keys, and of values.
@@ -72,16 +119,43 @@ View out_of_heads(const KerasNode& node, const View& x, const Heads& heads) {
   return builder.fully_connected(name, x, builder.permute(kernel, {1, 0}), bias);
 }
 
-Values attention_of_heads(const KerasNode& node, const Heads& heads) {
-  node.ignore({"dropout", "seed", "flash_attention", "query_shape", "key_shape", "value_shape",
-               "softmax_robust_masking"});  // there are no masks
+// The masks of all inputs and that of the call together.
+Value seen_by_heads(const KerasNode& node, const Value* query_mask) {
+  Value seen;
+  const auto limit = [&](const Value& mask) { seen = seen ? both(node, seen, mask) : mask; };
+  for (size_t i = 1; i < node.input_count(); ++i) {
+    const Value* mask = node.mask(i) != nullptr ? node.mask(i) : node.own_mask(i);
+    if (mask != nullptr) limit(of_keys(node, *expect_rows(mask)));
+  }
+  if (const Value* const given = node.operands().attention_mask) {
+    const size_t rank = given->view.rank();
+    if (rank != 3) throw Unsupported{"'attention_mask' of rank " + std::to_string(rank)};
+    limit(with_axis(node, as_bools(node, *given), 1));
+  }
+  if (query_mask != nullptr) {
+    // The node needs a bool for each key.
+    if (!seen) limit(of_keys(node, any_of_last(node, all_true(node, node.value(1)))));
+    limit(of_queries(node, *query_mask));
+  }
+  return seen_keys(node, seen);
+}
+
+// Without dropout, Keras 3 lowers the scores of keys that are left out to about the lowest number: a query that sees no
+// key gives the mean of all. With dropout it gives 0. Keras 2 lowers scores by 1e9.
+Values attention_of_heads(const KerasNode& node, const Heads& heads, const Value* query_mask) {
+  const bool drops = node.number("dropout", 0.0f) > 0;
+  node.ignore({"seed", "flash_attention", "query_shape", "key_shape", "value_shape", "softmax_robust_masking"});
   expect_sequences(node);
   if (node.flag("use_gate", false)) throw Unsupported{"use_gate"};
   const View q = into_heads(node, "query", node.view(0), heads.queries, heads.size);
   const View k = into_heads(node, "key", keys_of(node), heads.keys, heads.size);
   const View v = into_heads(node, "value", node.view(1), heads.keys, heads.value_size);
   const float scale = 1 / std::sqrt(static_cast<float>(heads.size));
-  return {out_of_heads(node, attend(node, q, k, v, heads.queries, heads.keys, scale), heads)};
+  std::optional<float> lowered_by = -1e9f;
+  if (node.is_keras_3) lowered_by = drops ? std::nullopt : std::optional(-2.37e38f);
+  const Value seen = seen_by_heads(node, query_mask);
+  if (query_mask != nullptr) node.set_mask(0, *query_mask);
+  return {out_of_heads(node, attend(node, {q, k, v}, heads.queries, heads.keys, scale, seen, lowered_by), heads)};
 }
 
 Values multi_head_attention(const KerasNode& node) {
@@ -89,12 +163,15 @@ Values multi_head_attention(const KerasNode& node) {
     throw Unsupported{"'attention_axes'"};
   }
   const size_t heads = node.size("num_heads"), size = node.size("key_dim");
-  return attention_of_heads(node, {heads, heads, size, node.size("value_dim", size)});
+  // Keras takes the query's own mask, whatever the call names, and the masks of all inputs end there.
+  if (node.is_keras_3) node.take_masks();
+  return attention_of_heads(node, {heads, heads, size, node.size("value_dim", size)}, expect_rows(node.own_mask(0)));
 }
 
 Values group_query_attention(const KerasNode& node) {
   const size_t size = node.size("head_dim");
-  return attention_of_heads(node, {node.size("num_query_heads"), node.size("num_key_value_heads"), size, size});
+  const Value* const mask = expect_rows(node.mask(0) != nullptr ? node.mask(0) : node.own_mask(0));
+  return attention_of_heads(node, {node.size("num_query_heads"), node.size("num_key_value_heads"), size, size}, mask);
 }
 
 // ---- products of two inputs
@@ -132,7 +209,7 @@ Values dot(const KerasNode& node) {
 // Indices that are real numbers lose what is behind the point.
 Values embedding(const KerasNode& node) {
   node.ignore({"input_length", "sparse"});
-  if (node.flag("mask_zero", false)) throw Unsupported{"mask_zero"};
+  if (node.flag("mask_zero", false)) node.set_mask(0, as_bools(node, node.value(0)));
   const Value table = node.weight("embeddings", {node.size("input_dim"), node.size("output_dim")});
   Value indices = node.value(0);
   if (is_float(indices.type)) indices = cast_to(node, indices, ElementType::s32);

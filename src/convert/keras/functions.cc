@@ -2,7 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "convert/keras/node.h"
+#include "convert/common/kinds.h"
+#include "convert/keras/masks.h"
 
 namespace quern::keras {
 namespace {
@@ -250,7 +251,15 @@ Values softmax_layer(const KerasNode& node) {
   if (node.is_null("axis")) throw Unsupported{"over all elements"};
   const View& x = node.view(0);
   if (node.find("axis") != nullptr && node.list("axis").size() > 1) throw Unsupported{"over several axes"};
-  return {node.builder.softmax(node.name, x, node.axis(node.whole("axis", -1), x.rank()))};
+  const size_t axis = node.axis(node.whole("axis", -1), x.rank());
+  const bool robust = node.flag("robust_masking", false);
+  const Value* const mask = node.mask(0);
+  if (mask == nullptr) return {node.builder.softmax(node.name, x, axis)};
+  if (rank_of(node, *mask) > x.rank()) throw Unsupported{"a mask of rank " + std::to_string(rank_of(node, *mask))};
+  constexpr float none = -1e9f;  // Keras 2 adds it, unless the masking is robust
+  const View scores = node.is_keras_3 || robust ? kept(node, *mask, x, none) : lowered(node, *mask, x, none);
+  const View y = node.builder.softmax(node.name, scores, axis);
+  return {node.is_keras_3 ? kept(node, *mask, y, 0) : y};
 }
 
 // One number for all, or one for each index of the last dimension.
@@ -286,33 +295,65 @@ Values identity(const KerasNode& node) {
 
 // ---- layers of several inputs -----------------------------------------------------------------
 
-// Tensors of different ranks would be aligned in one way by layers and in another by operators. A number has no rank.
-void expect_equal_ranks(const KerasNode& node) {
+// The inputs as a layer or a function aligns them. Layers give tensors of lower rank dimensions behind the batch,
+// functions give them dimensions before all others. A number has no rank.
+std::vector<View> aligned(const KerasNode& node) {
+  std::vector<View> views;
   size_t rank = 0;
   for (size_t i = 0; i < node.input_count(); ++i) {
-    if (node.is_constant(i)) continue;
-    const size_t own = node.view(i).rank();
-    if (rank != 0 && own != rank) throw Unsupported{"of tensors of different ranks"};
-    rank = own;
+    views.push_back(node.view(i));
+    if (!std::holds_alternative<double>(node.call.inputs[i])) rank = std::max(rank, views.back().rank());
   }
+  if (node.is_function()) return views;
+  for (size_t i = 0; i < views.size(); ++i) {
+    if (std::holds_alternative<double>(node.call.inputs[i])) continue;
+    while (views[i].rank() < rank) {
+      const std::string name = node.name + "/rank" + std::to_string(i);
+      views[i] = node.builder.insert_dimension(name, views[i], std::min<size_t>(views[i].rank(), 1));
+    }
+  }
+  return views;
 }
 
 std::string part_name(const KerasNode& node, size_t i) {
   return i + 1 == node.input_count() ? node.name : node.name + "/" + std::to_string(i);
 }
 
-View combined(const KerasNode& node, OpKind kind) {
-  expect_equal_ranks(node);
-  View total = node.view(0);
-  for (size_t i = 1; i < node.input_count(); ++i) {
-    total = node.builder.binary(kind, part_name(node, i), total, node.view(i));
-  }
+View combined(const KerasNode& node, OpKind kind, const std::vector<View>& views) {
+  View total = views[0];
+  for (size_t i = 1; i < views.size(); ++i) total = node.builder.binary(kind, part_name(node, i), total, views[i]);
   return total;
+}
+View combined(const KerasNode& node, OpKind kind) {
+  merge_masks(node);
+  return combined(node, kind, aligned(node));
 }
 Values add(const KerasNode& node) { return {combined(node, OpKind::add)}; }
 Values subtract(const KerasNode& node) { return {combined(node, OpKind::sub)}; }
-Values multiply(const KerasNode& node) { return {combined(node, OpKind::mul)}; }
 Values divide(const KerasNode& node) { return {combined(node, OpKind::div)}; }
+
+// The mask of an input whose elements count by it: in Keras 3, as long as the layer does not change the input's rank.
+const Value* element_mask(const KerasNode& node, const std::vector<View>& views, size_t i) {
+  const bool counts = node.is_keras_3 && !node.is_function() && views[i].rank() == node.view(i).rank();
+  return counts ? node.own_mask(i) : nullptr;
+}
+
+// Steps that an input's mask leaves out count as 1, or as 0 if all inputs leave them out.
+Values multiply(const KerasNode& node) {
+  merge_masks(node);
+  std::vector<View> views = aligned(node);
+  Value any;
+  bool all_masked = true;
+  for (size_t i = 0; i < views.size(); ++i) {
+    const Value* const mask = element_mask(node, views, i);
+    all_masked = all_masked && mask != nullptr;
+    if (mask == nullptr) continue;
+    any = any ? either(node, any, *mask) : *mask;
+    views[i] = kept_rows(node, *mask, views[i], 1);
+  }
+  const View product = combined(node, OpKind::mul, views);
+  return {any && all_masked ? kept_rows(node, any, product, 0) : product};
+}
 
 // The function of the same name takes the mean along an axis, or of all elements.
 Values average(const KerasNode& node) {
@@ -335,22 +376,20 @@ Values layer_scale(const KerasNode& node) {
 
 // Adds the second input, times a number.
 Values scaled_sum(const KerasNode& node) {
-  expect_equal_ranks(node);
   const View part = node.builder.power(node.name + "/part", node.view(1), node.number("scale"), 0, 1);
-  return {node.builder.binary(OpKind::add, node.name, node.view(0), part)};
+  return {combined(node, OpKind::add, {node.view(0), part})};
 }
 
 // ---- extremes and operators --------------------------------------------------------------------
 
 // The largest of several tensors: they become the rows of an image, over which a pooling goes.
-View largest(const KerasNode& node, float sign) {
+View largest(const KerasNode& node, float sign, const std::vector<View>& views) {
   Builder& builder = node.builder;
-  const Shape shape = builder.shape(node.view(0));
+  const Shape shape = builder.shape(views[0]);
   std::vector<View> rows;
-  for (size_t i = 0; i < node.input_count(); ++i) {
-    if (builder.shape(node.view(i)) != shape) throw Unsupported{"of tensors of different shapes"};
+  for (size_t i = 0; i < views.size(); ++i) {
     const std::string name = node.name + "/" + std::to_string(i);
-    const View x = sign == 1 ? node.view(i) : builder.power(name + "/negated", node.view(i), sign, 0, 1);
+    const View x = sign == 1 ? views[i] : builder.power(name + "/negated", views[i], sign, 0, 1);
     rows.push_back(builder.reshape(name, x, {0, -1, 1, 1}));
   }
   std::vector<int64_t> back = {0};
@@ -362,8 +401,34 @@ View largest(const KerasNode& node, float sign) {
   const View most = builder.pool(OpKind::global_max_pool, node.name + "/largest", image, {});
   return builder.reshape(node.name, sign == 1 ? most : builder.power(node.name + "/sign", most, sign, 0, 1), back);
 }
-Values maximum(const KerasNode& node) { return {largest(node, 1)}; }
-Values minimum(const KerasNode& node) { return {largest(node, -1)}; }
+
+// One input after the other: where its mask leaves out steps, the result so far counts, and where that of the result so
+// far leaves out steps, the input does.
+Values extreme(const KerasNode& node, float sign) {
+  merge_masks(node);
+  const std::vector<View> views = aligned(node);
+  const Shape shape = node.builder.shape(views[0]);
+  bool same = shape.size() > 1, masked = false;
+  for (size_t i = 0; i < views.size(); ++i) {
+    same = same && node.builder.shape(views[i]) == shape && !node.builder.is_constant(views[i]);
+    masked = masked || element_mask(node, views, i) != nullptr;
+  }
+  if (same && !masked) return {largest(node, sign, views)};
+  View y = views[0];
+  const Value* const first = element_mask(node, views, 0);
+  Value counts = first == nullptr ? Value() : *first;
+  for (size_t i = 1; i < views.size(); ++i) {
+    View x = views[i];
+    const Value* const mask = element_mask(node, views, i);
+    if (mask != nullptr) x = chosen_rows(node, *mask, x, y);
+    if (counts) y = chosen_rows(node, counts, y, x);
+    counts = counts && mask != nullptr ? either(node, counts, *mask) : Value();
+    y = make(node, sign == 1 ? "max" : "min", {y, x}).view;
+  }
+  return {y};
+}
+Values maximum(const KerasNode& node) { return extreme(node, 1); }
+Values minimum(const KerasNode& node) { return extreme(node, -1); }
 
 // TensorFlow's operators between layers of Keras 2.
 Values operator_of_tensorflow(const KerasNode& node) {
@@ -387,41 +452,41 @@ Values operator_of_tensorflow(const KerasNode& node) {
 
 const KerasRow* find_function(const std::string& type) {
   static const KerasTable kinds = {
-      {"Activation", {activation, 1, 1}},
-      {"ActivityRegularization", {identity, 1, 1}},
+      {"Activation", {activation, 1, 1, MaskRule::pass}},
+      {"ActivityRegularization", {identity, 1, 1, MaskRule::pass}},
       {"Add", {add, 1, many_inputs}},
-      {"AlphaDropout", {identity, 1, 1}},
+      {"AlphaDropout", {identity, 1, 1, MaskRule::pass}},
       {"Average", {average, 1, many_inputs}},
       {"Custom>CustomScaleLayer", {scaled_sum, 2, 2}},  // as Keras 2 writes it
       {"CustomScaleLayer", {scaled_sum, 2, 2}},
       {"Divide", {divide, 2, 2}},
-      {"Dropout", {identity, 1, 1}},
-      {"ELU", {elu_layer, 1, 1}},
-      {"GaussianDropout", {identity, 1, 1}},
-      {"GaussianNoise", {identity, 1, 1}},
-      {"Identity", {identity, 1, 1}},
+      {"Dropout", {identity, 1, 1, MaskRule::pass}},
+      {"ELU", {elu_layer, 1, 1, MaskRule::pass}},
+      {"GaussianDropout", {identity, 1, 1, MaskRule::pass}},
+      {"GaussianNoise", {identity, 1, 1, MaskRule::pass}},
+      {"Identity", {identity, 1, 1, MaskRule::pass_in_3}},
       {"LayerScale", {layer_scale, 1, 1}},
-      {"LeakyReLU", {leaky_relu_layer, 1, 1}},
+      {"LeakyReLU", {leaky_relu_layer, 1, 1, MaskRule::pass}},
       {"Maximum", {maximum, 1, many_inputs}},
       {"Minimum", {minimum, 1, many_inputs}},
       {"Multiply", {multiply, 1, many_inputs}},
-      {"PReLU", {prelu, 1, 1}},
+      {"PReLU", {prelu, 1, 1, MaskRule::pass}},
       {"RandomBrightness", {identity, 1, 1}},
       {"RandomContrast", {identity, 1, 1}},
       {"RandomFlip", {identity, 1, 1}},
       {"RandomRotation", {identity, 1, 1}},
       {"RandomTranslation", {identity, 1, 1}},
       {"RandomZoom", {identity, 1, 1}},
-      {"ReLU", {relu_layer, 1, 1}},
-      {"Rescaling", {rescaling, 1, 1}},
-      {"Softmax", {softmax_layer, 1, 1}},
-      {"SpatialDropout1D", {identity, 1, 1}},
-      {"SpatialDropout2D", {identity, 1, 1}},
-      {"SpatialDropout3D", {identity, 1, 1}},
+      {"ReLU", {relu_layer, 1, 1, MaskRule::pass}},
+      {"Rescaling", {rescaling, 1, 1, MaskRule::pass_in_3}},
+      {"Softmax", {softmax_layer, 1, 1, MaskRule::pass}},
+      {"SpatialDropout1D", {identity, 1, 1, MaskRule::pass}},
+      {"SpatialDropout2D", {identity, 1, 1, MaskRule::pass}},
+      {"SpatialDropout3D", {identity, 1, 1, MaskRule::pass}},
       {"StochasticDepth", {identity, 1, 1}},
       {"Subtract", {subtract, 2, 2}},
       {"TFOpLambda", {operator_of_tensorflow, 1, 2}},
-      {"ThresholdedReLU", {thresholded_relu, 1, 1}},
+      {"ThresholdedReLU", {thresholded_relu, 1, 1, MaskRule::pass}},
       {"TrueDivide", {divide, 2, 2}},
   };
   return find_in(kinds, type);

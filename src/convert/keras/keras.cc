@@ -23,11 +23,7 @@ class Importer {
     for (const auto& [path, weight] : contents.weights) builder_.allow(weight.data.size() * sizeof(float));
     std::vector<size_t> results(network.calls.size(), 1);
     const auto mention = [&](const Ref& ref) { results[ref.call] = std::max(results[ref.call], ref.output + 1); };
-    for (const Call& call : network.calls) {
-      for (const auto& input : call.inputs) {
-        if (const Ref* ref = std::get_if<Ref>(&input)) mention(*ref);
-      }
-    }
+    for (const Call& call : network.calls) each_ref(call, mention);
     for (const Ref& ref : network.outputs) mention(ref);
     for (size_t i = 0; i < network.calls.size(); ++i) add_call(network.calls[i], results[i]);
   }
@@ -52,11 +48,21 @@ class Importer {
  private:
   Wire wire_at(const Ref& ref) const { return wires_[ref.call][ref.output]; }
 
+  // Calls visit() for each tensor that a call reads: inputs, masks, the mask of attention.
+  template <class Visit>
+  static void each_ref(const Call& call, Visit&& visit) {
+    for (const Input& input : call.inputs) {
+      if (const Ref* ref = std::get_if<Ref>(&input)) visit(*ref);
+    }
+    for (const auto& mask : call.masks) {
+      if (mask) visit(*mask);
+    }
+    if (call.attention_mask) visit(*call.attention_mask);
+  }
+
   void add_call(const Call& call, size_t results) {
     Wires inputs, outputs;
-    for (const auto& input : call.inputs) {
-      if (const Ref* ref = std::get_if<Ref>(&input)) inputs.push_back(wire_at(*ref));
-    }
+    each_ref(call, [&](const Ref& ref) { inputs.push_back(wire_at(ref)); });
     for (size_t i = 0; i < results; ++i) {
       const Wire wire = wiring_.mention(i == 0 ? call.name : call.name + " result " + std::to_string(i));
       outputs.push_back(wire);
@@ -106,9 +112,9 @@ class Importer {
     if (type->is_object()) type = &member(member(*type, "config", call.name), "name", call.name);
     const std::string name = string_of(*type, "layer '" + call.name + "': 'dtype'");
     static const std::map<std::string, ElementType> types = {
-        {"bfloat16", ElementType::f32},       {"float16", ElementType::f32},       {"float32", ElementType::f32},
-        {"float64", ElementType::f32},        {"int32", ElementType::s32},         {"int64", ElementType::i64},
-        {"mixed_bfloat16", ElementType::f32}, {"mixed_float16", ElementType::f32},
+        {"bfloat16", ElementType::f32}, {"float16", ElementType::f32},        {"float32", ElementType::f32},
+        {"bool", ElementType::boolean}, {"float64", ElementType::f32},        {"int32", ElementType::s32},
+        {"int64", ElementType::i64},    {"mixed_bfloat16", ElementType::f32}, {"mixed_float16", ElementType::f32},
     };
     const ElementType* found = find_in(types, name);
     if (found == nullptr) throw Unsupported{"type '" + name + "'"};
@@ -121,30 +127,85 @@ class Importer {
     if (row == nullptr) throw Unsupported{};
     if (!call.config->is_object()) throw Error("layer '" + call.name + "': 'config' is damaged");
     if (!call.unsupported.empty()) throw Unsupported{call.unsupported};
-    if (!is_float(type_of(call))) throw Unsupported{"type of integers"};
+    const ElementType type = type_of(call);
+    if (!is_float(type) && type != ElementType::boolean) throw Unsupported{"type of integers"};
     const auto values = wiring_.values(number, "layer '" + call.name + "'");
     if (!values) return;  // the list of unsupported layers has the cause
-    const KerasNode node(builder_, call, weights_, is_keras_3_, with_numbers(call, *values));
+    const KerasNode node(builder_, call, weights_, is_keras_3_, operands_of(call, *values));
     node.expect_inputs(row->min_inputs, row->max_inputs);
     const Values results = row->import(node);
     node.expect_all_read();
     wiring_.define_outputs(number, results);
+    define_masks(number, *row, node);
   }
 
-  // The inputs of a call, in order: tensors, and constants of one number.
-  std::vector<const Value*> with_numbers(const Call& call, const std::vector<const Value*>& tensors) {
-    std::vector<const Value*> inputs;
+  // What a call reads, from the tensors in the order of each_ref().
+  Operands operands_of(const Call& call, const std::vector<const Value*>& tensors) {
+    Operands operands;
     size_t next = 0;
-    for (const auto& input : call.inputs) {
-      if (std::holds_alternative<Ref>(input)) {
-        inputs.push_back(tensors[next++]);
-        continue;
-      }
-      const float number = finite(static_cast<float>(std::get<double>(input)), "layer '" + call.name + "': a number");
-      numbers_.emplace_back(builder_.constant({1}, &number));
-      inputs.push_back(&numbers_.back());
+    for (const Input& input : call.inputs) {
+      const Ref* ref = std::get_if<Ref>(&input);
+      operands.inputs.push_back(ref != nullptr ? tensors[next++] : constant_of(call, input));
+      operands.masks.push_back(ref == nullptr ? nullptr : find_in(masks_, wire_at(*ref)));
     }
-    return inputs;
+    for (const auto& mask : call.masks) operands.given_masks.push_back(mask ? tensors[next++] : nullptr);
+    if (call.attention_mask) operands.attention_mask = tensors[next];
+    return operands;
+  }
+
+  // A number, or an array, of the file.
+  const Value* constant_of(const Call& call, const Input& input) {
+    const std::string where = "layer '" + call.name + "'";
+    std::vector<float> numbers;
+    Shape shape = {1};
+    if (const double* number = std::get_if<double>(&input)) {
+      numbers.push_back(finite(static_cast<float>(*number), where + ": a number"));
+    } else {
+      const Json& array = *std::get<const Json*>(input);
+      shape = shape_of_array(array, where);
+      append_numbers(array, shape, 0, where, &numbers);
+    }
+    constants_.emplace_back(builder_.constant(shape, numbers.data()));
+    return &constants_.back();
+  }
+
+  // The lengths of the first lists within each other.
+  static Shape shape_of_array(const Json& array, const std::string& where) {
+    Shape shape;
+    for (const Json* list = &array; list->is_array(); list = &list->front()) {
+      if (list->empty()) throw Unsupported{"a constant without elements"};
+      if (shape.size() == QN_MAX_RANK) throw Unsupported{"a constant of rank above " + std::to_string(QN_MAX_RANK)};
+      shape.push_back(list->size());
+    }
+    if (shape.empty()) throw Error(where + ": a constant is no array");
+    return shape;
+  }
+
+  static void append_numbers(const Json& item, const Shape& shape, size_t depth, const std::string& where,
+                             std::vector<float>* numbers) {
+    if (depth == shape.size()) {
+      if (!item.is_number() && !item.is_boolean()) throw Error(where + ": expected numbers in a constant");
+      numbers->push_back(item.is_boolean() ? static_cast<float>(item.get<bool>())
+                                           : finite(static_cast<float>(item.get<double>()), where + ": a constant"));
+      return;
+    }
+    if (!item.is_array() || item.size() != shape[depth])
+      throw Error(where + ": the lists of a constant differ in length");
+    for (const Json& inner : item) append_numbers(inner, shape, depth + 1, where, numbers);
+  }
+
+  // Gives results the masks that they have in Keras.
+  void define_masks(size_t number, const KerasRow& row, const KerasNode& node) {
+    const Wires& wires = wires_[number];
+    const bool passes = row.masks == MaskRule::pass || (row.masks == MaskRule::pass_in_3 && is_keras_3_);
+    if (passes && !node.is_function() && node.mask(0) != nullptr) masks_.emplace(wires[0], *node.mask(0));
+    for (const auto& [output, mask] : node.result_masks()) {
+      if (output < wires.size()) masks_.emplace(wires[output], mask);
+    }
+    if (!node.takes_masks()) return;
+    for (const Input& input : node.call.inputs) {
+      if (const Ref* ref = std::get_if<Ref>(&input)) masks_.erase(wire_at(*ref));
+    }
   }
 
   void add_output(const Ref& ref) {
@@ -157,15 +218,16 @@ class Importer {
   Wiring wiring_{builder_};
   Weights weights_;
   const bool is_keras_3_;
-  std::vector<Wires> wires_;  // the results of each call
-  std::deque<Value> numbers_;
+  std::vector<Wires> wires_;     // the results of each call
+  std::map<Wire, Value> masks_;  // of tensors that have one
+  std::deque<Value> constants_;
 };
 
 }  // namespace
 
 const KerasRow* find_row(const std::string& type) {
   for (auto* const find : {find_layer, find_function, find_shape, find_normalization, find_product, find_einsum_dense,
-                           find_recurrent}) {
+                           find_recurrent, find_wrapper, find_mask}) {
     if (const KerasRow* row = find(type)) return row;
   }
   return nullptr;

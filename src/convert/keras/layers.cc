@@ -4,8 +4,9 @@
 #include <cmath>
 
 #include "base/math.h"
+#include "convert/common/kinds.h"
 #include "convert/common/layers.h"
-#include "convert/keras/node.h"
+#include "convert/keras/masks.h"
 
 namespace quern::keras {
 namespace {
@@ -177,7 +178,24 @@ Values global_pool(const KerasNode& node, OpKind kind, size_t spatial) {
 }
 Values global_max_pool_1d(const KerasNode& node) { return global_pool(node, OpKind::global_max_pool, 1); }
 Values global_max_pool_2d(const KerasNode& node) { return global_pool(node, OpKind::global_max_pool, 2); }
-Values global_average_pool_1d(const KerasNode& node) { return global_pool(node, OpKind::global_average_pool, 1); }
+
+// The mean of the steps that the mask does not leave out.
+Values global_average_pool_1d(const KerasNode& node) {
+  const Value* const mask = node.call_mask(2);
+  if (mask == nullptr) return global_pool(node, OpKind::global_average_pool, 1);
+  if (node.view(0).rank() != 3) throw Unsupported{"on a tensor of rank " + std::to_string(node.view(0).rank())};
+  const int64_t steps = node.has_channels_first() ? 2 : 1;
+  const Value counts = with_axis(node, *mask, 3 - steps);
+  const auto sum = [&](const Value& x) {
+    return make(
+        node, "reduce_sum", {x},
+        Parameters().integers("axes", {steps}).integer("keep_dimensions", node.flag("keepdims", false) ? 1 : 0));
+  };
+  const View total = sum(kept(node, counts, node.view(0), 0)).view;
+  const View count = sum(cast_to(node, as_bools(node, counts), ElementType::f32)).view;
+  return {node.builder.binary(OpKind::div, node.name, total, count)};
+}
+
 Values global_average_pool_2d(const KerasNode& node) { return global_pool(node, OpKind::global_average_pool, 2); }
 
 // ---- enlarging --------------------------------------------------------------------------------
@@ -286,9 +304,9 @@ const KerasRow* find_layer(const std::string& type) {
   static const KerasTable kinds = {
       {"AveragePooling1D", {average_pool_1d, 1, 1}},
       {"AveragePooling2D", {average_pool_2d, 1, 1}},
-      {"BatchNormalization", {batch_normalization, 1, 1}},
-      {"BatchNormalizationV1", {batch_normalization, 1, 1}},
-      {"BatchNormalizationV2", {batch_normalization, 1, 1}},
+      {"BatchNormalization", {batch_normalization, 1, 1, MaskRule::pass}},
+      {"BatchNormalizationV1", {batch_normalization, 1, 1, MaskRule::pass}},
+      {"BatchNormalizationV2", {batch_normalization, 1, 1, MaskRule::pass}},
       {"Conv1D", {conv_1d, 1, 1}},
       {"Conv1DTranspose", {transposed_conv_1d, 1, 1}},
       {"Conv2D", {conv_2d, 1, 1}},
@@ -296,7 +314,7 @@ const KerasRow* find_layer(const std::string& type) {
       {"Convolution1D", {conv_1d, 1, 1}},
       {"Convolution2D", {conv_2d, 1, 1}},
       {"Convolution2DTranspose", {transposed_conv_2d, 1, 1}},
-      {"Dense", {dense, 1, 1}},
+      {"Dense", {dense, 1, 1, MaskRule::pass}},
       {"DepthwiseConv1D", {depthwise_conv_1d, 1, 1}},
       {"DepthwiseConv2D", {depthwise_conv_2d, 1, 1}},
       {"GlobalAveragePooling1D", {global_average_pool_1d, 1, 1}},
@@ -305,7 +323,7 @@ const KerasRow* find_layer(const std::string& type) {
       {"GlobalMaxPooling2D", {global_max_pool_2d, 1, 1}},
       {"MaxPooling1D", {max_pool_1d, 1, 1}},
       {"MaxPooling2D", {max_pool_2d, 1, 1}},
-      {"Normalization", {normalization, 1, 1}},
+      {"Normalization", {normalization, 1, 1, MaskRule::pass_in_3}},
       {"Resizing", {resizing, 1, 1}},
       {"SeparableConv1D", {separable_conv_1d, 1, 1}},
       {"SeparableConv2D", {separable_conv_2d, 1, 1}},

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <type_traits>
 
 namespace quern::keras {
 
@@ -90,9 +91,23 @@ struct Source {
 };
 
 struct Arguments {
-  std::vector<std::variant<Source, double>> inputs;
+  std::vector<std::variant<Source, double, const Json*>> inputs;
+  std::vector<std::optional<Source>> masks = {};  // as in Call
+  std::optional<Source> attention_mask = {};
   bool is_causal = false;
   std::string unsupported = {};
+
+  // Calls visit() for each tensor.
+  template <class Visit>
+  void each_source(Visit&& visit) const {
+    for (const auto& input : inputs) {
+      if (const auto* source = std::get_if<Source>(&input)) visit(*source);
+    }
+    for (const auto& mask : masks) {
+      if (mask) visit(*mask);
+    }
+    if (attention_mask) visit(*attention_mask);
+  }
 };
 
 bool is_source(const Json& item) { return item.is_array() && item.size() >= 3 && item[0].is_string(); }
@@ -153,6 +168,8 @@ class ArgumentReader {
     } else if (type != nullptr && *type == "__keras_tensor__") {
       const Json& history = member(member(item, "config", where_), "keras_history", where_);
       arguments_.inputs.emplace_back(source_of(history, where_));
+    } else if (type != nullptr && (*type == "__numpy__" || *type == "__tensor__")) {
+      add_value("a constant", member(member(item, "config", where_), "value", where_));
     } else {
       add_value("a constant", item);
     }
@@ -161,6 +178,8 @@ class ArgumentReader {
   void add_value(const std::string& what, const Json& value) {
     if (value.is_number()) {
       arguments_.inputs.emplace_back(value.get<double>());
+    } else if (value.is_array()) {
+      arguments_.inputs.emplace_back(&value);
     } else {
       arguments_.unsupported = what + " that is no number";
     }
@@ -177,13 +196,48 @@ class ArgumentReader {
     }
     for (const auto& [name, value] : keywords.items()) {
       const bool is_tensor = std::find(tensors.begin(), tensors.end(), name) != tensors.end();
-      if (!is_tensor && !is_nothing(value) && name != "name") add_flag(name, value);
+      if (!is_tensor && !is_nothing(value) && name != "name" && !add_masks(name, value)) add_flag(name, value);
     }
   }
 
+  // Returns false if the argument is no mask, or one that we cannot read.
+  bool add_masks(const std::string& name, const Json& value) {
+    constexpr std::array names = {"query_mask", "value_mask", "key_mask"};
+    const auto at = std::find(names.begin(), names.end(), name);
+    if (name != "mask" && name != "attention_mask" && at == names.end()) return false;
+    ArgumentReader reader(where_, "");
+    reader.is_keras_3_ = is_keras_3_;
+    const bool is_list = name == "mask" && value.is_array() && !is_source(value);
+    std::vector<std::optional<Source>> masks;
+    for (const Json& item : is_list ? value : Json::array({value})) {
+      if (!item.is_null()) reader.add_tensors("", item);
+      const bool is_tensor = reader.arguments_.inputs.size() == 1 &&
+                             std::holds_alternative<Source>(reader.arguments_.inputs[0]) &&
+                             reader.arguments_.unsupported.empty();
+      if (!item.is_null() && !is_tensor) return false;
+      masks.push_back(item.is_null() ? std::nullopt : std::optional(std::get<Source>(reader.arguments_.inputs[0])));
+      reader.arguments_ = {};
+    }
+    if (name == "attention_mask") {
+      arguments_.attention_mask = masks[0];
+    } else {
+      const size_t first = name == "mask" ? 0 : static_cast<size_t>(at - names.begin());
+      if (masks.size() > max_inputs) throw Error(where_ + ": too many inputs");
+      arguments_.masks.resize(std::max(arguments_.masks.size(), first + masks.size()));
+      std::move(masks.begin(), masks.end(), arguments_.masks.begin() + static_cast<ptrdiff_t>(first));
+    }
+    return true;
+  }
+
   void add_tensors(const std::string& what, const Json& value) {
-    if (value.is_structured()) return is_keras_3_ ? add_3(value, 0) : add_2(value, 0);
-    add_value(what, value);
+    if (!value.is_structured() || is_array_of_numbers(value)) return add_value(what, value);
+    is_keras_3_ ? add_3(value, 0) : add_2(value, 0);
+  }
+
+  static bool is_array_of_numbers(const Json& value) {
+    const Json* first = &value;
+    while (first->is_array() && !first->empty()) first = &first->front();
+    return value.is_array() && (first->is_number() || first->is_boolean());
   }
 
   // `training` has no effect unless it is true, and Keras 3 notes true for layers that change images, with no effect on
@@ -216,6 +270,7 @@ class Functional {
   struct CallJson {
     size_t layer, number;  // the call is the layer's call `number`
     Arguments arguments;
+    bool is_function;             // as in Call
     std::vector<size_t> readers;  // calls that wait for this one
     size_t waits_for;
   };
@@ -248,14 +303,18 @@ class Functional {
     first_call_.push_back(calls_.size());
     const Json* list = layers_[l].calls;
     if (layers_[l].type == "InputLayer") {
-      calls_.push_back({l, 0, {}, {}, 0});
+      calls_.push_back({l, 0, {}, false, {}, 0});
       return;
     }
     if (list == nullptr || !list->is_array()) throw Error(place(l) + ": 'inbound_nodes' is missing");
     for (const Json& call : *list) {
       is_keras_3_ |= call.is_object();
       const std::string where = place(l);
-      calls_.push_back({l, calls_.size() - first_call_[l], ArgumentReader(where, layers_[l].type).read(call), {}, 0});
+      const Json& config = *layers_[l].config;
+      const bool is_function =
+          call.is_object() && find_member(config, "trainable") == nullptr && find_member(config, "dtype") == nullptr;
+      calls_.push_back(
+          {l, calls_.size() - first_call_[l], ArgumentReader(where, layers_[l].type).read(call), is_function, {}, 0});
     }
   }
 
@@ -267,11 +326,7 @@ class Functional {
       const auto at = by_name_.find(source.layer);
       if (at != by_name_.end() && source.call == 0) has_zero[at->second] = 1;
     };
-    for (const CallJson& call : calls_) {
-      for (const auto& input : call.arguments.inputs) {
-        if (const auto* source = std::get_if<Source>(&input)) look(*source);
-      }
-    }
+    for (const CallJson& call : calls_) call.arguments.each_source(look);
     if (!is_keras_3_) std::for_each(outputs_.begin(), outputs_.end(), look);
     for (size_t l = 0; l < layers_.size(); ++l) {
       const bool counts_from_1 = is_model(layers_[l].type) && !has_zero[l];
@@ -294,12 +349,10 @@ class Functional {
   void sort() {
     std::deque<size_t> ready;
     for (size_t c = 0; c < calls_.size(); ++c) {
-      for (const auto& input : calls_[c].arguments.inputs) {
-        const auto* source = std::get_if<Source>(&input);
-        if (source == nullptr) continue;
-        calls_[call_of(*source)].readers.push_back(c);
+      calls_[c].arguments.each_source([&](const Source& source) {
+        calls_[call_of(source)].readers.push_back(c);
         ++calls_[c].waits_for;
-      }
+      });
       if (calls_[c].waits_for == 0) ready.push_back(c);
     }
     for (; !ready.empty(); ready.pop_front()) {
@@ -325,8 +378,6 @@ class Functional {
 };
 
 // ---- the list of calls ------------------------------------------------------------------------
-
-using Inputs = std::vector<std::variant<Ref, double>>;
 
 // Where a model lies within the whole model.
 struct Place {
@@ -366,27 +417,79 @@ class Flattener {
     if (++count_ > max_calls) throw Error("more than " + std::to_string(max_calls) + " layers");
   }
 
-  Ref add_layer(const std::string& type, const std::string& name, const Json& config, Inputs inputs, const Place& place,
-                const std::string& suffix = "", const Arguments& arguments = {}) {
+  // What a call reads beside its inputs, and how it is written.
+  struct Manner {
+    std::vector<std::optional<Ref>> masks = {};
+    std::optional<Ref> attention_mask = {};
+    bool is_causal = false, is_function = false;
+    std::string unsupported = {};
+  };
+
+  Ref add_call(Call call) {
     count_call();
-    const std::string& top = place.depth == 0 ? name : place.top;
-    calls_.push_back({place.prefix + name + suffix, type, name, place.model, top, place.depth > 0, &config,
-                      std::move(inputs), arguments.is_causal, arguments.unsupported});
+    calls_.push_back(std::move(call));
     return {calls_.size() - 1, 0};
   }
 
+  // Adds a call without weights.
+  Ref add_plain(const char* type, const std::string& name, const Json& config, Inputs inputs) {
+    return add_call({name, type, {}, {}, {}, false, &config, std::move(inputs)});
+  }
+
+  Ref add_layer(const std::string& type, const std::string& name, const std::string& owner, const Json& config,
+                Inputs inputs, const Place& place, const Manner& manner) {
+    const std::string& top = place.depth == 0 ? owner : place.top;
+    return add_call({name, type, owner, place.model, top, place.depth > 0, &config, std::move(inputs), manner.masks,
+                     manner.attention_mask, manner.is_causal, manner.is_function, manner.unsupported});
+  }
+
   // Adds the call of a layer or of a model within the model.
-  Results add(const LayerJson& layer, size_t number, Inputs inputs, const Arguments& arguments, const Place& place) {
+  Results add(const LayerJson& layer, size_t number, Inputs inputs, const Manner& manner, const Place& place) {
     const std::string suffix = number == 0 ? "" : std::string(":").append(std::to_string(number));
-    if (!is_model(layer.type)) {
-      return {true, {add_layer(layer.type, layer.name, *layer.config, std::move(inputs), place, suffix, arguments)}};
+    return add_named(layer, place.prefix + layer.name + suffix, layer.name, std::move(inputs), manner, place);
+  }
+
+  // `name` is that of the call, `owner` the layer to which the file's weights belong.
+  Results add_named(const LayerJson& layer, const std::string& name, const std::string& owner, Inputs inputs,
+                    const Manner& manner, const Place& place) {
+    const bool dissolves = is_model(layer.type) || layer.type == "TimeDistributed";
+    if (!dissolves) {
+      return {true, {add_layer(layer.type, name, owner, *layer.config, std::move(inputs), place, manner)}};
     }
-    if (!arguments.unsupported.empty()) {
-      throw Error("layer '" + layer.name + "': " + arguments.unsupported + " is not supported");
+    if (!manner.unsupported.empty()) {
+      throw Error("layer '" + layer.name + "': " + manner.unsupported + " is not supported");
     }
-    const std::string& top = place.depth == 0 ? layer.name : place.top;
-    const Place inner = {place.prefix + layer.name + suffix + "/", layer.name, top, place.depth + 1};
-    return {false, add_model(layer.type, *layer.config, &inputs, inner)};
+    for (size_t i = 0; i < std::min(manner.masks.size(), inputs.size()); ++i) {
+      Inputs masked = {inputs[i]};
+      if (manner.masks[i]) masked.emplace_back(*manner.masks[i]);
+      static const Json none = Json::object();
+      inputs[i] = add_plain(mask_call, name + "/mask" + std::to_string(i), none, std::move(masked));
+    }
+    if (!is_model(layer.type)) return add_steps(layer, name, owner, inputs, place);
+    const std::string& top = place.depth == 0 ? owner : place.top;
+    return {false, add_model(layer.type, *layer.config, &inputs, {name + "/", layer.name, top, place.depth + 1})};
+  }
+
+  // A TimeDistributed: makes a batch of the steps, calls the layer or model on it, and makes steps of each result.
+  Results add_steps(const LayerJson& layer, const std::string& name, const std::string& owner, const Inputs& inputs,
+                    const Place& place) {
+    const std::string where = "layer '" + layer.name + "'";
+    if (inputs.size() != 1) throw Error(where + ": expected 1 input, got " + std::to_string(inputs.size()));
+    if (name.size() > 2 * max_name) throw Error("models lie too deep within each other");
+    const Json& inner = member(*layer.config, "layer", where);
+    LayerJson wrapped = {"", string_of(member(inner, "class_name", where), where + ": 'class_name'"),
+                         &member(inner, "config", where), nullptr};
+    if (wrapped.type == "InputLayer") throw Error(where + ": expected a layer or model in 'layer', got InputLayer");
+    const Json* inner_name = find_member(*wrapped.config, "name");
+    wrapped.name = inner_name == nullptr ? "layer" : string_of(*inner_name, where + ": 'name'");
+    const Ref batch = add_plain("TimeDistributed", name + "/batch", *layer.config, inputs);
+    Results results = add_named(wrapped, name + "/layer", owner, {batch}, {}, place);
+    for (size_t i = 0; i < results.refs.size(); ++i) {
+      const std::string own = i == 0 ? name : name + " result " + std::to_string(i);
+      results.refs[i] = add_plain(steps_call, own, *layer.config, {results.refs[i], inputs[0]});
+    }
+    results.is_layer = false;
+    return results;
   }
 
   std::vector<Ref> add_functional(const Json& config, const Inputs* inputs, const Place& place) {
@@ -403,16 +506,25 @@ class Flattener {
         results[c] = {false, {input_of(model, layer.name, *inputs, place)}};
         continue;
       }
+      const auto ref_of = [&](const Source& source) { return result(model.call_of(source), source); };
       Inputs arguments;
       for (const auto& input : call.arguments.inputs) {
-        const auto* source = std::get_if<Source>(&input);
-        if (source == nullptr) {
-          arguments.emplace_back(std::get<double>(input));
-        } else {
-          arguments.emplace_back(result(model.call_of(*source), *source));
-        }
+        std::visit(
+            [&](const auto& value) {
+              if constexpr (std::is_same_v<std::decay_t<decltype(value)>, Source>) {
+                arguments.emplace_back(ref_of(value));
+              } else {
+                arguments.emplace_back(value);
+              }
+            },
+            input);
       }
-      results[c] = add(layer, call.number, std::move(arguments), call.arguments, place);
+      Manner manner = {{}, {}, call.arguments.is_causal, call.is_function, call.arguments.unsupported};
+      for (const auto& mask : call.arguments.masks) {
+        manner.masks.push_back(mask ? std::optional(ref_of(*mask)) : std::nullopt);
+      }
+      if (call.arguments.attention_mask) manner.attention_mask = ref_of(*call.arguments.attention_mask);
+      results[c] = add(layer, call.number, std::move(arguments), manner, place);
     }
     std::vector<Ref> outputs;
     for (const Source& source : model.outputs()) outputs.push_back(result(model.call_of_output(source), source));
@@ -440,7 +552,8 @@ class Flattener {
     } else if (layers[0].type != "InputLayer") {
       const Json* input = config_of_input(config, layers[0], 0);
       if (input == nullptr) throw Error(where + " does not say which shape its input has");
-      x = {add_layer("InputLayer", layers[0].name + "_input", *input, {}, place)};
+      const std::string name = layers[0].name + "_input";
+      x = {add_layer("InputLayer", place.prefix + name, name, *input, {}, place, {})};
     }
     for (const LayerJson& layer : layers) {
       if (layer.type == "InputLayer" && !x.empty()) {

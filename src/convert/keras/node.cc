@@ -235,6 +235,21 @@ void KerasNode::expect_all_read() const {
   }
 }
 
+// ---- masks ------------------------------------------------------------------------------------
+
+const Value* KerasNode::mask(size_t input) const {
+  if (call.masks.empty()) return own_mask(input);
+  return input < operands_.given_masks.size() ? operands_.given_masks[input] : nullptr;
+}
+
+const Value* KerasNode::call_mask(size_t rank) const {
+  const Value* const found = call.masks.empty() && is_keras_3 && input_count() > 1 ? nullptr : mask(0);
+  if (found == nullptr) return nullptr;
+  const size_t own = found->view.rank();
+  if (own != rank) throw Unsupported{"a mask of rank " + std::to_string(own)};
+  return found;
+}
+
 // ---- images -----------------------------------------------------------------------------------
 
 View KerasNode::image(size_t spatial) const {

@@ -35,20 +35,31 @@ class Weights {
   std::map<std::string, View> constants_;
 };
 
+// What a layer is called on. Masks are bools; null stands for none.
+struct Operands {
+  std::vector<const Value*> inputs;
+  std::vector<const Value*> masks;             // of these inputs
+  std::vector<const Value*> given_masks = {};  // those that the call names, in the place of these; see Call::masks
+  const Value* attention_mask = nullptr;
+};
+
 class KerasNode : public SourceNode {
  public:
-  KerasNode(Builder& to, const Call& from, Weights& weights, bool keras_3, std::vector<const Value*> inputs)
-      : SourceNode(to, from.name, "layer '" + from.name + "' (" + from.type + ")", std::move(inputs)),
+  KerasNode(Builder& to, const Call& from, Weights& weights, bool keras_3, Operands operands)
+      : SourceNode(to, from.name, "layer '" + from.name + "' (" + from.type + ")", operands.inputs),
         call(from),
         is_keras_3(keras_3),
-        weights_(weights) {}
+        weights_(weights),
+        operands_(std::move(operands)) {}
 
   // A layer that lies within `outer`, a wrapper, as `from` says.
-  KerasNode(const KerasNode& outer, const Call& from, std::vector<const Value*> inputs)
-      : KerasNode(outer.builder, from, outer.weights_, outer.is_keras_3, std::move(inputs)) {}
+  KerasNode(const KerasNode& outer, const Call& from, Operands operands)
+      : KerasNode(outer.builder, from, outer.weights_, outer.is_keras_3, std::move(operands)) {}
 
   const Call& call;
   const bool is_keras_3;  // some functions have changed
+  // Whether this is a function rather than a layer.
+  bool is_function() const { return call.is_function || call.type == "TFOpLambda"; }
 
   // ---- the configuration. Without a default, a field must be there. null is the same as no field.
 
@@ -85,6 +96,25 @@ class KerasNode : public SourceNode {
   // Throws if `part`, a layer within this one, has not read a field. Weights that it has read are read.
   void end_part(const KerasNode& part) const;
 
+  // ---- masks
+
+  const Operands& operands() const { return operands_; }
+  // The mask of an input: that which the call names, or its own.
+  const Value* mask(size_t input) const;
+  const Value* own_mask(size_t input) const {
+    return input < operands_.masks.size() ? operands_.masks[input] : nullptr;
+  }
+  // The mask that function `call` of the layer gets for the first input. It must have this rank. Keras 3 gives one of
+  // the input's own only where there is no other tensor.
+  const Value* call_mask(size_t rank) const;
+
+  // Gives a result a mask, in the place of that which MaskRule gives it.
+  void set_mask(size_t output, const Value& mask) const { result_masks_.emplace_back(output, mask); }
+  const std::vector<std::pair<size_t, Value>>& result_masks() const { return result_masks_; }
+  // Says that the inputs have no masks any more.
+  void take_masks() const { takes_masks_ = true; }
+  bool takes_masks() const { return takes_masks_; }
+
   // ---- tensors
 
   // The first input as an image N, C, H, W, and a result in the layer's order of dimensions. Layers for sequences
@@ -97,12 +127,22 @@ class KerasNode : public SourceNode {
   void expect_fields_read() const;
 
   Weights& weights_;
+  const Operands operands_;
   mutable std::set<std::string> read_, read_weights_;
-  mutable bool ignores_all_ = false;
+  mutable bool ignores_all_ = false, takes_masks_ = false;
+  mutable std::vector<std::pair<size_t, Value>> result_masks_;
 };
 
-using KerasRow = ImportRow<KerasNode>;
-using KerasTable = ImportTable<KerasNode>;
+// Whether a layer's first result has the mask of its first input. Layers without a rule set masks themselves, or drop
+// them.
+enum class MaskRule : uint8_t { none, pass, pass_in_3 };
+
+struct KerasRow {
+  Values (*import)(const KerasNode&);
+  size_t min_inputs, max_inputs;
+  MaskRule masks = MaskRule::none;
+};
+using KerasTable = std::map<std::string, KerasRow>;
 
 // Returns y with the function that the layer's field `activation` names; that function alone is activated().
 View with_activation(const KerasNode& node, const View& y);
@@ -123,6 +163,8 @@ const KerasRow* find_shape(const std::string& type);          // shapes.cc: laye
 const KerasRow* find_normalization(const std::string& type);  // normalization.cc: by statistics of the input
 const KerasRow* find_product(const std::string& type);        // attention.cc: attention, products of inputs, lookups
 const KerasRow* find_einsum_dense(const std::string& type);   // einsum_dense.cc
-const KerasRow* find_recurrent(const std::string& type);      // recurrent.cc: layers of sequences, wrappers
+const KerasRow* find_recurrent(const std::string& type);      // recurrent.cc: layers of sequences
+const KerasRow* find_wrapper(const std::string& type);        // wrappers.cc: layers around others
+const KerasRow* find_mask(const std::string& type);           // masks.cc: what makes masks
 
 }  // namespace quern::keras

@@ -119,10 +119,10 @@ View unit_length(const KerasNode& node, const std::string& name, const View& x, 
 
 const KerasRow* find_normalization(const std::string& type) {
   static const KerasTable kinds = {
-      {"GroupNormalization", {group_normalization, 1, 1}},
-      {"LayerNormalization", {layer_normalization, 1, 1}},
+      {"GroupNormalization", {group_normalization, 1, 1, MaskRule::pass}},
+      {"LayerNormalization", {layer_normalization, 1, 1, MaskRule::pass}},
       {"RMSNormalization", {rms_normalization, 1, 1}},
-      {"UnitNormalization", {unit_normalization, 1, 1}},
+      {"UnitNormalization", {unit_normalization, 1, 1, MaskRule::pass}},
   };
   return find_in(kinds, type);
 }

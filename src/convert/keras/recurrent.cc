@@ -1,9 +1,12 @@
-// Imports Keras' recurrent layers and the layers that wrap other layers. Sequences are [batch, time, depth].
+// Imports Keras' recurrent layers. Sequences are [batch, time, depth].
+#include "convert/keras/recurrent.h"
+
 #include <algorithm>
+#include <limits>
 
 #include "base/math.h"
 #include "convert/common/kinds.h"
-#include "convert/keras/node.h"
+#include "convert/keras/masks.h"
 
 namespace quern::keras {
 namespace {
@@ -99,27 +102,40 @@ View gate_bias(const KerasNode& node, const Cell& cell, size_t units, bool has_t
 
 // ---- sequences --------------------------------------------------------------------------------
 
-void ignore_training(const KerasNode& node) {
-  node.ignore({"implementation", "unroll", "unit_forget_bias", "dropout", "recurrent_dropout", "seed", "use_cudnn",
-               "input_dim", "input_length", "zero_output_for_mask"});  // there are no masks
-}
-
-// `y`: the hidden states of all steps, in the order of time, or the last one. `states`: after the last step.
-struct Outcome {
-  View y;
-  Values states;
+// The steps that count, which come first, in their order. The steps behind them are those that the mask leaves out.
+struct Compact {
+  View x;
+  Value lengths;  // [batch]: how many steps count
+  Value places;   // [batch, time]: which compact step each step shows
+  Value shows;    // [batch, time]: whether it shows one, or 0
 };
 
-Outcome run_sequence(const KerasNode& node, const Cell& cell, bool backwards) {
-  Builder& builder = node.builder;
-  const View& x = node.view(0);
-  if (x.rank() != 3) throw Unsupported{"on a tensor of rank " + std::to_string(x.rank())};
-  if (node.flag("stateful", false)) throw Unsupported{"stateful: make the states inputs and outputs of the model"};
-  if (node.flag("time_major", false)) throw Unsupported{"time_major"};
-  if (node.input_count() != 1 && node.input_count() != 1 + cell.states) node.fail("has another number of states");
-  ignore_training(node);
-  const bool resets_after = cell.gates.size() == 3 && node.flag("reset_after", false);
-  const size_t units = node.size("units"), depth = builder.shape(x)[2];
+// A step that is left out shows the last one before it that counts.
+Compact compact_of(const KerasNode& node, const View& x, const Value& mask, bool zeros) {
+  const auto add = [&](const Value& a, const Value& b) { return make(node, "any_add", {a, b}); };
+  const auto sub = [&](const Value& a, const Value& b) { return make(node, "any_sub", {a, b}); };
+  const auto count = [&](const Value& bools) {
+    return make(node, "cumulative_sum", {cast_to(node, bools, ElementType::i64), integer_number(1)});
+  };
+  const Value one = integer_number(1), zero = integer_number(0);
+  const Value counted = count(mask), passed = count(all_true(node, mask));  // up to each step, and with it
+  const Value lengths = make(node, "reduce_max", {counted}, Parameters().integers("axes", {1}));
+  const Value last = sub(counted, one), time = sub(passed, one);
+  const Value left_out = add(lengths, sub(time, counted));
+  const Value target = make(node, "where", {mask, last, left_out}, {}, ElementType::i64);
+  const Value order = make(node, "scatter_elements", {time, target, time}, Parameters().integer("axis", 1));
+  const Value any = make(node, "greater", {counted, zero}, {}, ElementType::boolean);
+  Compact compact;
+  compact.x = gathered(node, x, order, 1, 1).view;
+  compact.lengths = make(node, "squeeze", {lengths, integer_list({1})});
+  compact.places = make(node, "max", {last, zero});
+  compact.shows = zeros ? mask : any;
+  return compact;
+}
+
+// The weights of a layer, and its states behind them.
+std::vector<View> operands_of(const KerasNode& node, const Cell& cell, const View& x, bool resets_after) {
+  const size_t units = node.size("units"), depth = node.builder.shape(x)[2];
   std::vector<View> inputs = {x,
                               gate_rows(node, "kernel", cell, depth, units),
                               gate_rows(node, "recurrent_kernel", cell, units, units),
@@ -127,9 +143,28 @@ Outcome run_sequence(const KerasNode& node, const Cell& cell, bool backwards) {
                               {}};
   for (size_t i = 1; i < node.input_count(); ++i) {
     const std::string name = node.name + "/state" + std::to_string(i - 1);
-    inputs.push_back(builder.reshape(name, node.view(i), {0, 1, copy_dimension(1, 2)}));
+    inputs.push_back(node.builder.reshape(name, node.view(i), {0, 1, copy_dimension(1, 2)}));
   }
-  Parameters parameters = Parameters().integer("direction", backwards ? 1 : 0).integer("layout", 1);
+  return inputs;
+}
+
+Outcome run_cell(const KerasNode& node, const Cell& cell, const SequenceRun& run) {
+  Builder& builder = node.builder;
+  View x = node.view(0);
+  if (x.rank() != 3) throw Unsupported{"on a tensor of rank " + std::to_string(x.rank())};
+  read_sequence_fields(node, cell.states);
+  const bool resets_after = cell.gates.size() == 3 && node.flag("reset_after", false);
+  Compact compact;
+  if (run.mask != nullptr) {
+    Value mask = as_bools(node, *run.mask);
+    if (run.backwards) x = reversed(node, x, {1}).view, mask = reversed(node, mask, {1});
+    compact = compact_of(node, x, mask, run.zeros);
+    x = compact.x;
+  }
+  std::vector<View> inputs = operands_of(node, cell, x, resets_after);
+  const bool reverses = run.backwards && run.mask == nullptr;
+  if (run.mask != nullptr) inputs[4] = node.operand(compact.lengths, node.name + "/lengths");
+  Parameters parameters = Parameters().integer("direction", reverses ? 1 : 0).integer("layout", 1);
   if (resets_after) parameters = std::move(parameters).integer("linear_before_reset", 1);
   const Values made = node.custom(cell.kind, inputs, with_functions(node, cell, std::move(parameters)),
                                   std::vector<ElementType>(1 + cell.states, ElementType::f32));
@@ -137,128 +172,55 @@ Outcome run_sequence(const KerasNode& node, const Cell& cell, bool backwards) {
   for (size_t i = 0; i < cell.states; ++i) {
     outcome.states.emplace_back(builder.reshape(node.name + "/last" + std::to_string(i), made[1 + i].view, {0, -1}));
   }
-  const bool all = node.flag("return_sequences", false);
-  outcome.y = all ? builder.reshape(node.name + "/steps", made[0].view, {0, 0, -1}) : outcome.states[0].view;
+  if (!node.flag("return_sequences", false)) {
+    outcome.y = outcome.states[0].view;
+    if (run.mask == nullptr) return outcome;
+    const Value last = sliced(node, compact.shows, {-1}, {std::numeric_limits<int64_t>::max()}, {1});
+    outcome.y = kept(node, last, outcome.y, 0);
+    return outcome;
+  }
+  outcome.y = builder.reshape(node.name + "/steps", made[0].view, {0, 0, -1});
+  if (run.mask != nullptr) {
+    outcome.y = kept_rows(node, compact.shows, gathered(node, outcome.y, compact.places, 1, 1).view, 0);
+  }
+  const bool is_by_time = run.mask == nullptr || !run.backwards;
+  if (run.backwards && is_by_time != run.by_time) outcome.y = reversed(node, outcome.y, {1}).view;
   return outcome;
 }
 
-// The steps of a layer that goes backwards come in the order in which it makes them.
+}  // namespace
+
+void read_sequence_fields(const KerasNode& node, size_t states) {
+  if (node.flag("stateful", false)) throw Unsupported{"stateful: make the states inputs and outputs of the model"};
+  if (node.flag("time_major", false)) throw Unsupported{"time_major"};
+  if (node.input_count() != 1 && node.input_count() != 1 + states) node.fail("has another number of states");
+  node.ignore({"implementation", "unroll", "unit_forget_bias", "dropout", "recurrent_dropout", "seed", "use_cudnn",
+               "input_dim", "input_length", "zero_output_for_mask"});  // the last one is read where there is a mask
+}
+
+bool is_recurrent(const std::string& type) { return find_cell(type) != nullptr; }
+
+Outcome run_sequence(const KerasNode& node, const SequenceRun& run) {
+  return run_cell(node, *find_cell(node.call.type), run);
+}
+
+// The steps of a layer that goes backwards come in the order in which it makes them. The mask stays as it is.
 Values recurrent(const KerasNode& node) {
-  const bool backwards = node.flag("go_backwards", false);
-  Outcome outcome = run_sequence(node, *find_cell(node.call.type), backwards);
+  const bool all = node.flag("return_sequences", false);
+  Outcome outcome = run_sequence(
+      node, {node.flag("go_backwards", false), false, node.flag("zero_output_for_mask", false), node.call_mask(2)});
+  if (all && node.mask(0) != nullptr) node.set_mask(0, *node.mask(0));
   Values results = {outcome.y};
-  if (backwards && node.flag("return_sequences", false)) results = {reversed(node, outcome.y, {1})};
   if (!node.flag("return_state", false)) return results;
   results.insert(results.end(), outcome.states.begin(), outcome.states.end());
   return results;
 }
 
-// ---- wrappers ---------------------------------------------------------------------------------
-
-// The call of the layer that a field of a wrapper holds.
-Call wrapped(const KerasNode& node, const char* field, const char* name) {
-  const Json* layer = node.find(field);
-  const std::string where = "layer '" + node.name + "': '" + field + "'";
-  if (layer == nullptr) node.fail(std::string("'") + field + "' is missing");
-  Call call = node.call;
-  call.name += name;
-  call.type = string_of(member(*layer, "class_name", where), where + ": 'class_name'");
-  call.config = &member(*layer, "config", where);
-  if (!call.config->is_object()) throw Error(where + ": 'config' is damaged");
-  return call;
-}
-
-Values results_of(const KerasNode& node, const KerasRow& row, const Call& call, const Value& x) {
-  const KerasNode layer(node, call, {&x});
-  const Values results = row.import(layer);
-  node.end_part(layer);
-  return results;
-}
-
-// Applies a layer to each step: steps become a batch, unless the layer computes with the last dimension alone.
-Values time_distributed(const KerasNode& node) {
-  Builder& builder = node.builder;
-  const Call call = wrapped(node, "layer", "/layer");
-  const KerasRow* row = find_row(call.type);
-  if (row == nullptr || row->min_inputs > 1 || find_cell(call.type) != nullptr) throw Unsupported{"of " + call.type};
-  if (node.view(0).rank() < 3) throw Unsupported{"on a tensor of rank " + std::to_string(node.view(0).rank())};
-  if (call.type == "Dense") return results_of(node, *row, call, node.value(0));
-  const auto merged = [](size_t rank) {
-    std::vector<int64_t> shape = {-1};
-    for (size_t d = 2; d < rank; ++d) shape.push_back(copy_dimension(d, d - 1));
-    return shape;
-  };
-  const Value x = builder.reshape(node.name + "/batch", node.view(0), merged(node.view(0).rank()));
-  const Values results = results_of(node, *row, call, x);
-  const Symbols::Number steps = node.dimension(0, 1);
-  node.fix(steps.symbol);
-  const View& y = results.at(0).view;
-  std::vector<int64_t> shape = {-1, steps.value};
-  for (size_t d = 1; d < y.rank(); ++d) shape.push_back(copy_dimension(d, d + 1));
-  return {builder.reshape(node.name, y, shape)};
-}
-
-// Where the weights of one of the two layers lie. Keras 2 gives both a new name, but not in their configuration.
-std::string folder_of(const KerasNode& node, const Json& config, const char* direction) {
-  const std::string where = "layer '" + node.name + "'",
-                    name = string_of(member(config, "name", where), where + ": name");
-  return node.is_keras_3 ? name : direction + name;
-}
-
-View merged(const KerasNode& node, const std::string& mode, const View& a, const View& b) {
-  Builder& builder = node.builder;
-  if (mode == "concat") return builder.concat(node.name, {a, b}, a.rank() - 1);
-  if (mode == "sum") return builder.binary(OpKind::add, node.name, a, b);
-  if (mode == "mul") return builder.binary(OpKind::mul, node.name, a, b);
-  if (mode != "ave") node.fail("'merge_mode' is '" + mode + "'");
-  return builder.power(node.name, builder.binary(OpKind::add, node.name + "/sum", a, b), 0.5f, 0, 1);
-}
-
-Values bidirectional(const KerasNode& node) {
-  Call calls[] = {wrapped(node, "layer", "/forward"),
-                  wrapped(node, node.find("backward_layer") ? "backward_layer" : "layer", "/backward")};
-  View y[2];
-  Values states;
-  bool returns_state = false;
-  for (size_t i = 0; i < 2; ++i) {
-    const Cell* cell = find_cell(calls[i].type);
-    if (cell == nullptr) throw Unsupported{"of " + calls[i].type};
-    calls[i].part = folder_of(node, *calls[i].config, i == 0 ? "forward_" : "backward_");
-    std::vector<const Value*> inputs = {&node.value(0)};
-    const size_t given = node.input_count() - 1, own = given / 2;
-    for (size_t s = 0; s < own; ++s) inputs.push_back(&node.value(1 + i * own + s));
-    if (given % 2 != 0) node.fail("has an odd number of states");
-    const KerasNode layer(node, calls[i], inputs);
-    const bool goes_back = layer.flag("go_backwards", false);
-    if (goes_back && (i == 0 || !node.find("backward_layer"))) throw Unsupported{"of a layer that goes backwards"};
-    Outcome outcome = run_sequence(layer, *cell, i == 1);
-    y[i] = outcome.y;
-    states.insert(states.end(), outcome.states.begin(), outcome.states.end());
-    returns_state = layer.flag("return_state", false);
-    node.end_part(layer);
-  }
-  Values results;
-  if (node.is_null("merge_mode")) {
-    results = {y[0], y[1]};
-  } else {
-    results = {merged(node, node.text("merge_mode", "concat"), y[0], y[1])};
-  }
-  if (returns_state) results.insert(results.end(), states.begin(), states.end());
-  return results;
-}
-
-Values masking(const KerasNode&) { throw Unsupported{"steps that are left out"}; }
-
-}  // namespace
-
 const KerasRow* find_recurrent(const std::string& type) {
   static const KerasTable kinds = {
-      {"Bidirectional", {bidirectional, 1, 5}},
       {"GRU", {recurrent, 1, 2}},
       {"LSTM", {recurrent, 1, 3}},
-      {"Masking", {masking, 1, 1}},
       {"SimpleRNN", {recurrent, 1, 2}},
-      {"TimeDistributed", {time_distributed, 1, 1}},
   };
   return find_in(kinds, type);
 }

@@ -2,7 +2,8 @@
 #include <algorithm>
 
 #include "convert/common/elements.h"
-#include "convert/keras/node.h"
+#include "convert/common/kinds.h"
+#include "convert/keras/masks.h"
 
 namespace quern::keras {
 namespace {
@@ -109,8 +110,45 @@ Values center_crop(const KerasNode& node) {
 
 // ---- joining ----------------------------------------------------------------------------------
 
+// The mask of an input with a bool for each element, or one for each row of Keras 2.
+Value part_mask(const KerasNode& node, size_t i) {
+  const Value& x = node.value(i);
+  const Value* const mask = node.mask(i);
+  if (mask == nullptr) return all_true(node, x);
+  const size_t rank = rank_of(node, x), own = rank_of(node, *mask);
+  if (own == rank) return *mask;
+  if (own + 1 != rank) throw Unsupported{"a mask of rank " + std::to_string(own)};
+  const Value rows = with_axis(node, *mask, -1);
+  return node.is_keras_3 ? either(node, rows, negated(node, all_true(node, x))) : rows;
+}
+
+// Steps count if any element of them does, in Keras 2 if all do.
+void join_masks(const KerasNode& node, int64_t axis) {
+  Values masks;
+  bool any = false;
+  for (size_t i = 0; i < node.input_count(); ++i) any = any || node.mask(i) != nullptr;
+  if (!any || node.is_function()) return;
+  for (size_t i = 0; i < node.input_count(); ++i) masks.push_back(part_mask(node, i));
+  const Value joint = joined(node, masks, axis);
+  node.set_mask(0, node.is_keras_3 ? any_of_last(node, joint) : all_of_last(node, joint));
+}
+
+// The parts of a mask may be bools beside real numbers.
 Values concatenate(const KerasNode& node) {
-  return {convert::concat(node, node.axis(node.whole("axis", -1), node.view(0).rank()))};
+  const size_t axis = node.axis(node.whole("axis", -1), rank_of(node, node.value(0)));
+  Values parts;
+  bool all_real = true, all_bool = true;
+  for (size_t i = 0; i < node.input_count(); ++i) {
+    parts.push_back(node.value(i));
+    all_real = all_real && is_float(parts.back().type);
+    all_bool = all_bool && parts.back().type == ElementType::boolean;
+  }
+  if (all_real) {
+    join_masks(node, static_cast<int64_t>(axis));
+    return {convert::concat(node, axis)};
+  }
+  for (Value& part : parts) part = all_bool ? part : cast_to(node, part, ElementType::f32);
+  return {joined(node, parts, static_cast<int64_t>(axis))};
 }
 
 }  // namespace
