@@ -291,6 +291,89 @@ TEST_F(KerasRecurrent, TimeDistributedOfModels) {
   }
 }
 
+// ---- convolutional LSTMs ----------------------------------------------------------------------
+
+// The cell as Keras describes it, on images N, H, W, C. Gates are input, forget, cell, output.
+Sequence run_conv_lstm(const Array& x, const Array& kernel, const Array& recurrent, const Array& bias,
+                       const Window& window, bool backwards) {
+  const size_t filters = recurrent.dims[2];
+  const Array w = transpose(kernel, {3, 2, 0, 1}), r = transpose(recurrent, {3, 2, 0, 1});
+  Window same;
+  for (size_t d = 0; d < 2; ++d) {
+    same.kernel[d] = recurrent.dims[d];
+    same.begin[d] = (same.kernel[d] - 1) / 2, same.end[d] = same.kernel[d] - 1 - same.begin[d];
+  }
+  std::vector<Array> rows;
+  Array h, c;
+  for (size_t i = 0; i < x.dims[1]; ++i) {
+    const size_t t = backwards ? x.dims[1] - 1 - i : i;
+    const Array now = slice(x, {0, t, 0, 0, 0}, {x.dims[0], t + 1, x.dims[2], x.dims[3], x.dims[4]});
+    const Array image = nchw(reshape(now, {x.dims[0], x.dims[2], x.dims[3], x.dims[4]}));
+    Array gates = nhwc(conv(image, w, bias.data, window, 1));
+    const std::vector<float> none(4 * filters);
+    if (i > 0) gates = combine(gates, nhwc(conv(nchw(h), r, none, same, 1)), plus);
+    const Array g = map(gate(gates, 2, filters), tanh_of), in = map(gate(gates, 0, filters), sigmoid);
+    const Array kept =
+        i == 0 ? map(g, [](float) { return 0.0f; }) : combine(map(gate(gates, 1, filters), sigmoid), c, times);
+    c = combine(kept, combine(in, g, times), plus);
+    h = combine(map(gate(gates, 3, filters), sigmoid), map(c, tanh_of), times);
+    rows.push_back(reshape(h, {h.dims[0], 1, h.dims[1], h.dims[2], h.dims[3]}));
+  }
+  return {concat(rows, 1), {h, c}};
+}
+
+TEST_F(KerasRecurrent, ConvLstm2d) {
+  const Array x = random({2, 3, 5, 6, 2}, 1), kernel = random({3, 2, 2, 12}, 2), recurrent = random({3, 2, 3, 12}, 3),
+              bias = random({12}, 4);
+  const KerasWeights weights = {{"kernel", kernel}, {"recurrent_kernel", recurrent}, {"bias", bias}};
+  Window window;
+  window.kernel[0] = 3, window.kernel[1] = 2;
+  const std::string config = "'filters': 3, 'kernel_size': [3, 2], 'recurrent_activation': 'sigmoid'",
+                    all = config + ", 'return_sequences': true";
+  const Sequence forward = run_conv_lstm(x, kernel, recurrent, bias, window, false),
+                 back = run_conv_lstm(x, kernel, recurrent, bias, window, true);
+  expect_layer("ConvLSTM2D", config, x, weights, forward.states[0]);
+  expect_layer("ConvLSTM2D", all, x, weights, forward.steps);
+  expect_layer("ConvLSTM2D", all + ", 'go_backwards': true", x, weights, back.steps);
+  window.stride[0] = 2;
+  expect_layer("ConvLSTM2D", config + ", 'strides': [2, 1]", x, weights,
+               run_conv_lstm(x, kernel, recurrent, bias, window, false).states[0]);
+  window.stride[0] = 1, window.dilation[0] = window.dilation[1] = 2;
+  window.begin[0] = window.end[0] = 2, window.begin[1] = window.end[1] = 1;
+  expect_layer("ConvLSTM2D", all + ", 'dilation_rate': 2, 'padding': 'same'", x, weights,
+               run_conv_lstm(x, kernel, recurrent, bias, window, false).steps);
+}
+
+// Images of height 1, and of depth 1.
+TEST_F(KerasRecurrent, ConvLstmOfOtherRanks) {
+  const Array x = random({2, 3, 1, 6, 2}, 1), kernel = random({1, 3, 2, 8}, 2), recurrent = random({1, 3, 2, 8}, 3),
+              bias = random({8}, 4);
+  Window window;
+  window.kernel[1] = 3;
+  const Array want = run_conv_lstm(x, kernel, recurrent, bias, window, false).states[0];
+  const std::string config = "'filters': 2, 'recurrent_activation': 'sigmoid', 'kernel_size': ";
+  expect_layer(
+      "ConvLSTM1D", config + "3", reshape(x, {2, 3, 6, 2}),
+      {{"kernel", reshape(kernel, {3, 2, 8})}, {"recurrent_kernel", reshape(recurrent, {3, 2, 8})}, {"bias", bias}},
+      reshape(want, {2, 4, 2}));
+  expect_layer("ConvLSTM3D", config + "[1, 1, 3]", reshape(x, {2, 3, 1, 1, 6, 2}),
+               {{"kernel", reshape(kernel, {1, 1, 3, 2, 8})},
+                {"recurrent_kernel", reshape(recurrent, {1, 1, 3, 2, 8})},
+                {"bias", bias}},
+               reshape(want, {2, 1, 1, 4, 2}));
+}
+
+TEST_F(KerasRecurrent, ConvLstmRefused) {
+  const auto refused = [](const std::string& config, const Dims& x) { return refusal("ConvLSTM2D", config, x); };
+  const std::string config = "'filters': 3, 'kernel_size': 3";
+  expect_in(refused(config, {1, 2, 6, 5}), "rank 4");
+  expect_in(refused(config + ", 'padding': 'wild'", {1, 2, 6, 6, 1}), "padding 'wild'");
+  expect_in(refused(config + ", 'stateful': true", {1, 2, 6, 6, 1}), "stateful");
+  expect_in(refused(config, {1, 257, 6, 6, 1}), "more than 256 steps");
+  expect_in(refused(config + ", 'strides': [1, 2, 3]", {1, 2, 6, 6, 1}), "'strides' has too many numbers");
+  expect_in(refused(config, {1, 2, 6, 6, 1}), "no weights 'kernel'");
+}
+
 // A number of steps is fixed, a number of images is not, whichever function comes before.
 TEST_F(KerasRecurrent, TimeDistributedBehindFunctions) {
   const Array x = random({2, 3, 4, 5}, 1);

@@ -170,6 +170,25 @@ class Variants:
 
         return self.several((keras.Input((ROWS, *shape)),), make)
 
+    def convolutional_lstms(self):
+        keras, L = self.keras, self.layers
+        inputs = [keras.Input((3, *shape, 2)) for shape in ((6,), (5, 6), (4, 3, 5))]
+
+        def make(*inputs):
+            rank = self.pick(1, 2, 2, 3)
+            dilates = rank != 3 and self.flag(0.3)
+            sizes = lambda most: tuple(self.random.randint(1, most) for _ in range(rank))
+            options = {"filters": self.random.randint(1, 3), "kernel_size": sizes(2 if dilates else 3),
+                       "dilation_rate" if dilates else "strides": sizes(2), "padding": self.pick("valid", "same"),
+                       "return_sequences": self.flag(), "use_bias": self.flag(0.8),
+                       "activation": self.pick("tanh", "relu"), "recurrent_activation": "sigmoid"}
+            layer = getattr(L, f"ConvLSTM{rank}D")
+            if self.flag(0.2):
+                return L.Bidirectional(layer(**options))(inputs[rank - 1])
+            return layer(go_backwards=self.flag(), **options)(inputs[rank - 1])
+
+        return self.several(inputs, make)
+
     def einsum_dense(self):
         keras, L = self.keras, self.layers
         sizes = dict(zip("bcdefgh", (2, 3, 4, 5, 6, 7, 8)))
@@ -231,7 +250,8 @@ def models(keras):
     """Name -> a function that makes the model."""
     variants = Variants(keras)
     features = [variants.outputs, variants.constants, variants.einsum_dense, variants.steps_of_sequences,
-                variants.masks, variants.masks_of_models, variants.masks_beside_states, variants.masks_of_attention]
+                variants.masks, variants.masks_of_models, variants.masks_beside_states, variants.masks_of_attention,
+                variants.convolutional_lstms]
     if variants.is_3:
         features.append(variants.masks_by_functions)
     for make in features:

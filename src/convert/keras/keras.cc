@@ -227,7 +227,7 @@ class Importer {
 
 const KerasRow* find_row(const std::string& type) {
   for (auto* const find : {find_layer, find_function, find_shape, find_normalization, find_product, find_einsum_dense,
-                           find_recurrent, find_wrapper, find_mask}) {
+                           find_recurrent, find_wrapper, find_conv_lstm, find_mask}) {
     if (const KerasRow* row = find(type)) return row;
   }
   return nullptr;

@@ -165,6 +165,7 @@ const KerasRow* find_product(const std::string& type);        // attention.cc: a
 const KerasRow* find_einsum_dense(const std::string& type);   // einsum_dense.cc
 const KerasRow* find_recurrent(const std::string& type);      // recurrent.cc: layers of sequences
 const KerasRow* find_wrapper(const std::string& type);        // wrappers.cc: layers around others
+const KerasRow* find_conv_lstm(const std::string& type);      // conv_lstm.cc
 const KerasRow* find_mask(const std::string& type);           // masks.cc: what makes masks
 
 }  // namespace quern::keras

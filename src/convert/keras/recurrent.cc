@@ -198,10 +198,11 @@ void read_sequence_fields(const KerasNode& node, size_t states) {
                "input_dim", "input_length", "zero_output_for_mask"});  // the last one is read where there is a mask
 }
 
-bool is_recurrent(const std::string& type) { return find_cell(type) != nullptr; }
+bool is_recurrent(const std::string& type) { return find_cell(type) != nullptr || spatial_of_conv_lstm(type) != 0; }
 
 Outcome run_sequence(const KerasNode& node, const SequenceRun& run) {
-  return run_cell(node, *find_cell(node.call.type), run);
+  const Cell* const cell = find_cell(node.call.type);
+  return cell != nullptr ? run_cell(node, *cell, run) : run_conv_lstm(node, spatial_of_conv_lstm(node.call.type), run);
 }
 
 // The steps of a layer that goes backwards come in the order in which it makes them. The mask stays as it is.

@@ -22,6 +22,10 @@ bool is_recurrent(const std::string& type);
 Outcome run_sequence(const KerasNode& node, const SequenceRun& run);
 Values recurrent(const KerasNode& node);  // of all of these layers
 
+// conv_lstm.cc: `spatial` is the number of dimensions of an image, 0 for other types.
+size_t spatial_of_conv_lstm(const std::string& type);
+Outcome run_conv_lstm(const KerasNode& node, size_t spatial, const SequenceRun& run);
+
 // Reads the fields that all have.
 void read_sequence_fields(const KerasNode& node, size_t states);
 
