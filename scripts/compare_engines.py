@@ -61,7 +61,7 @@ COMPARISONS = [
     Comparison("onnx_nodes", ONNX, 1160, "scripts/onnx_nodes.py $QUERN --folder $NODE_TESTS --jobs $JOBS"),
     Comparison("tensorflow_graphs", TENSORFLOW, 860, "python3 test/convert/tensorflow_graphs.py $QUERN"),
     Comparison("keras_models", TENSORFLOW, 450, "test/convert/keras_models.py $QUERN"),
-    Comparison("keras_2_models", TENSORFLOW + " tf-keras", 200, "KERAS=tf_keras test/convert/keras_models.py $QUERN"),
+    Comparison("keras_2_models", TENSORFLOW + " tf-keras", 215, "KERAS=tf_keras test/convert/keras_models.py $QUERN"),
     Comparison("export_nodes", ONNX, 1140, "scripts/export_check.py $QUERN --folder $NODE_TESTS --jobs $JOBS"),
     Comparison("export_zoo", ONNX, 10, "scripts/export_check.py $QUERN --zoo qs8 --jobs $JOBS"),
     Comparison("quantized_onnx", ONNX + " pillow", 250, """

@@ -53,6 +53,8 @@ def call(keras_3, models):
         return [history[0], history[1] + (history[0] in models), history[2]]
 
     ignored = ("mask", "training")
+    if "__keras_tensor__" in json.dumps(keras_3["kwargs"].get("mask")):
+        raise NotOld("a mask among the arguments")
     keywords = {name: value for name, value in keras_3["kwargs"].items() if value is not None and name not in ignored}
     inputs = tensors(keywords.pop("query", [])) + tensors(keras_3["args"]) + tensors(keywords.pop("initial_state", []))
     keywords = {name: reference(tensors(value)[0]) if is_tensor(value) else value for name, value in keywords.items()}

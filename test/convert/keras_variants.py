@@ -144,8 +144,14 @@ class Variants:
             elements = ops.logical_or(ops.expand_dims(mask, -1), ops.zeros_like(x, dtype="bool"))
             mask = self.pick(lambda: mask, lambda: ops.logical_not(mask), lambda: ops.any(elements, axis=-1),
                              lambda: ops.logical_and(mask, ops.ones_like(mask)))()
-            y = self.recurrent()(x, mask=mask)
-            return self.pick(lambda: y, lambda: L.GlobalAveragePooling1D()(x, mask=mask))()
+            pairs = ops.logical_and(ops.expand_dims(mask, -1), ops.expand_dims(mask, -2))
+            attention = L.MultiHeadAttention(2, 3, dropout=self.pick(0, 0.1))
+            images = L.ConvLSTM1D(2, 2, return_sequences=self.flag(), go_backwards=self.flag())
+            return self.pick(
+                lambda: self.recurrent()(x, mask=mask), lambda: self.recurrent()(x, mask=mask),
+                lambda: L.GlobalAveragePooling1D()(x, mask=mask), lambda: L.Softmax()(x, mask=elements),
+                lambda: attention(x, x, attention_mask=pairs, use_causal_mask=self.flag()),
+                lambda: images(ops.expand_dims(x, -1), mask=mask))()
 
         return self.several(self.sequences(), make)
 

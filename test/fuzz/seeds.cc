@@ -687,6 +687,36 @@ std::string sequential_config() {
               keras_layer("Softmax", "soft", "'axis': -1")});
 }
 
+// Masks, wrapped layers, sequences, arrays among inputs, as Keras 3 writes calls.
+std::string masked_config() {
+  const auto tensor = [](const std::string& layer) {
+    return "{'class_name': '__keras_tensor__', 'config': {'keras_history': ['" + layer + "', 0, 0]}}";
+  };
+  const auto call = [&](const std::string& arguments, const std::string& keywords = "") {
+    return "[{'args': [" + arguments + "], 'kwargs': {" + keywords + "}}]";
+  };
+  const std::string array = "{'class_name': '__numpy__', 'config': {'value': [[[1.0, 2.0, 3.0]]], 'dtype': 'float32'}}";
+  const std::string lstm = "'units': 2, 'return_sequences': true, 'activation': 'tanh', 'trainable': true";
+  const std::string inner = "'layer': {'class_name': 'Sequential', 'config': {'name': 's', 'layers': [" +
+                            keras_layer("Dense", "d", "'units': 2") + ", " +
+                            keras_layer("GRU", "g", "'units': 1, 'reset_after': false") + "]}}";
+  return test::keras_functional(
+      "net",
+      {test::keras_input("x", {1, 4, 3}), test::keras_input("images", {1, 2, 4, 3}),
+       keras_layer("Masking", "m", "'mask_value': 0.0, 'trainable': true", call(tensor("x"))),
+       keras_layer("NotEqual", "n", "", call(tensor("x") + ", 0.0")),
+       keras_layer("Any", "a", "'axis': -1, 'keepdims': false", call(tensor("n"))),
+       keras_layer("Multiply", "times", "'trainable': true", call("[" + tensor("m") + ", " + array + "]")),
+       keras_layer("LSTM", "l", lstm, call(tensor("m"), "'mask': " + tensor("a"))),
+       keras_layer("EinsumDense", "e", "'equation': '...x,xy->...y', 'output_shape': [3], 'bias_axes': 'y'",
+                   call(tensor("l"))),
+       keras_layer("Add", "sum", "'trainable': true", call("[" + tensor("times") + ", " + tensor("e") + "]")),
+       keras_layer("GlobalAveragePooling1D", "p", "'keepdims': false", call(tensor("sum"))),
+       keras_layer("TimeDistributed", "t", inner, call(tensor("images"))),
+       keras_layer("ConvLSTM1D", "c", "'filters': 1, 'kernel_size': [2], 'padding': 'same'", call(tensor("images")))},
+      "[['x', 0, 0], ['images', 0, 0]]", "[['p', 0, 0], ['t', 0, 0], ['c', 0, 0]]");
+}
+
 test::KerasWeights weights_of(const std::string& config) {
   std::map<std::string, test::Dims> shapes = {
       {"conv/conv/kernel:0", {3, 3, 4}}, {"conv/conv/bias:0", {4}}, {"prelu/prelu/alpha:0", {1, 4}}};
@@ -702,6 +732,21 @@ test::KerasWeights weights_of(const std::string& config) {
               {"fc/fc/bias:0", {8}},
               {"inner/bn/moving_variance:0", {4}}};
   }
+  if (config.find("Masking") != std::string::npos) {
+    shapes = {{"l/cell/kernel:0", {3, 8}},
+              {"l/cell/recurrent_kernel:0", {2, 8}},
+              {"l/cell/bias:0", {8}},
+              {"e/kernel:0", {2, 3}},
+              {"e/bias:0", {3}},
+              {"t/s/d/kernel:0", {3, 2}},
+              {"t/s/d/bias:0", {2}},
+              {"t/s/g/cell/kernel:0", {2, 3}},
+              {"t/s/g/cell/recurrent_kernel:0", {1, 3}},
+              {"t/s/g/cell/bias:0", {3}},
+              {"c/kernel:0", {2, 3, 4}},
+              {"c/recurrent_kernel:0", {2, 1, 4}},
+              {"c/bias:0", {4}}};
+  }
   test::KerasWeights weights;
   for (const auto& [path, dims] : shapes) {
     test::Array& array = weights[path];
@@ -713,7 +758,9 @@ test::KerasWeights weights_of(const std::string& config) {
   return weights;
 }
 
-std::vector<Seed> keras_configs() { return {{"functional", functional_config()}, {"sequential", sequential_config()}}; }
+std::vector<Seed> keras_configs() {
+  return {{"functional", functional_config()}, {"sequential", sequential_config()}, {"masked", masked_config()}};
+}
 
 keras::Contents contents_of(const Seed& config) { return test::keras_contents(config.bytes, weights_of(config.bytes)); }
 
