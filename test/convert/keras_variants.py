@@ -7,7 +7,6 @@ import os, random
 
 import numpy as np
 
-COUNT = int(os.environ.get("VARIANTS", "20"))
 STEPS, DEPTH, ROWS = 5, 3, 3
 
 
@@ -16,6 +15,7 @@ class Variants:
         self.keras, self.layers = keras, keras.layers
         self.is_3 = keras.__version__ >= "3"
         self.random = random.Random(int(os.environ.get("SEED", "1")))
+        self.count = int(os.environ.get("VARIANTS", "20" if self.is_3 else "10"))  # Keras 2 takes three times as long
 
     def pick(self, *choices):
         return self.random.choice(choices)
@@ -73,7 +73,7 @@ class Variants:
         return self.keras.Input((STEPS, DEPTH)), self.keras.Input((STEPS,), dtype="int32", name="indices")
 
     def several(self, inputs, make):
-        outputs = [make(*inputs) for _ in range(COUNT)]
+        outputs = [make(*inputs) for _ in range(self.count)]
         return self.keras.Model(inputs, outputs)
 
     # ---- features
@@ -246,10 +246,10 @@ class Variants:
         x = self.keras.Input((3, 4))
         y = [x, self.layers.ReLU()(x), self.layers.Permute((2, 1))(x)]
         y.append(self.layers.Dropout(0.5)(y[1]))
-        inner = self.keras.Model(x, [self.pick(*y) for _ in range(COUNT)])
+        inner = self.keras.Model(x, [self.pick(*y) for _ in range(self.count)])
         x = self.keras.Input((3, 4))
         y = [x, *inner(x)]
-        return self.keras.Model(x, [self.pick(*y) for _ in range(COUNT)])
+        return self.keras.Model(x, [self.pick(*y) for _ in range(self.count)])
 
 
 def models(keras):
