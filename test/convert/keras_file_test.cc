@@ -144,6 +144,13 @@ TEST(KerasProcess, MayNotTakeForever) {
                 limits),
             "takes too long");
   expect_in(one_byte([](const Write&) { pause(); }, limits), "reading it takes too long");
+  const auto trickles = [](const Write& write) {
+    for (;; usleep(1000)) write("x", 1);
+  };
+  const auto reads_all = [](const Read& read) {
+    for (char byte;;) read(&byte, 1);
+  };
+  expect_in(error_of([&] { run_confined(limits, trickles, reads_all); }), "reading it takes too long");
 }
 
 // A small file is refused within ten seconds, whatever libhdf5 does with it. Large ones get time for slow disks.

@@ -194,6 +194,34 @@ ConvLstm layer_of(const KerasNode& node, size_t spatial, const Window& window) {
           node.text("recurrent_activation", "hard_sigmoid")};
 }
 
+Window window_of(const KerasNode& node, size_t spatial) {
+  const std::string padding = node.text("padding", "valid");
+  if (padding != "valid" && padding != "same") throw Unsupported{"padding '" + padding + "'"};
+  return {sizes_of(node, "kernel_size", spatial, false), sizes_of(node, "strides", spatial, true),
+          sizes_of(node, "dilation_rate", spatial, true), padding == "same"};
+}
+
+// The states that the layer begins with, hidden and of the cell; none are 0.
+struct States {
+  View h, c;
+};
+States first_states(const KerasNode& node, size_t spatial) {
+  View states[2];
+  for (size_t i = 1; i < node.input_count(); ++i) {
+    View& state = states[i - 1];
+    state = with_channels_last(node, node.view(i), 1);
+    if (spatial == 1) state = node.builder.insert_dimension(node.name + "/state" + std::to_string(i), state, 1);
+  }
+  return {states[0], states[1]};
+}
+
+// `now` where the mask lets step t count, elsewhere `before`, which is 0 if it is empty.
+View by_mask(const KerasNode& node, const Value* mask, int64_t t, const View& now, const View& before) {
+  if (mask == nullptr) return now;
+  const Value counts = as_bools(node, sliced(node, *mask, {t}, {t + 1}, {1}));
+  return before ? chosen_rows(node, counts, now, before) : kept_rows(node, counts, now, 0);
+}
+
 }  // namespace
 
 Outcome run_conv_lstm(const KerasNode& node, size_t spatial, const SequenceRun& run) {
@@ -203,45 +231,29 @@ Outcome run_conv_lstm(const KerasNode& node, size_t spatial, const SequenceRun& 
   read_sequence_fields(node, 2);
   const auto steps = static_cast<int64_t>(builder.shape(x)[1]);
   if (steps > most_steps) throw Unsupported{"more than " + std::to_string(most_steps) + " steps"};
-  const std::string padding = node.text("padding", "valid");
-  if (padding != "valid" && padding != "same") throw Unsupported{"padding '" + padding + "'"};
-  const Window window = {sizes_of(node, "kernel_size", spatial, false), sizes_of(node, "strides", spatial, true),
-                         sizes_of(node, "dilation_rate", spatial, true), padding == "same"};
+  const Window window = window_of(node, spatial);
   const View gates = input_gates(node, x, spatial, window, node.size("filters"));
   const ConvLstm layer = layer_of(node, spatial, window);
-  View h, c, shown;
-  for (size_t i = 1; i < node.input_count(); ++i) {
-    View& state = i == 1 ? h : c;
-    state = with_channels_last(node, node.view(i), 1);
-    if (spatial == 1) state = builder.insert_dimension(node.name + "/state" + std::to_string(i), state, 1);
-  }
+  States states = first_states(node, spatial);
+  View shown;
   std::vector<View> rows;
   for (int64_t i = 0; i < steps; ++i) {
     const int64_t t = run.backwards ? steps - 1 - i : i;
     const std::string name = node.name + "/step" + std::to_string(t);
     const View own = builder.remove_dimension(name, builder.slice(name + "/x", gates, 1, t, t + 1), 1);
-    const View h_before = h, c_before = c;
-    layer.step(name, own, &h, &c);
-    View y = h;
-    if (run.mask != nullptr) {
-      const Value mask = as_bools(node, sliced(node, *run.mask, {t}, {t + 1}, {1}));
-      const auto choose = [&](const View& now, const View& before) {
-        return before ? chosen_rows(node, mask, now, before) : kept_rows(node, mask, now, 0);
-      };
-      y = choose(h, run.zeros ? View{} : shown);
-      h = choose(h, h_before);
-      c = choose(c, c_before);
-    }
-    shown = y;
-    rows.push_back(builder.insert_dimension(name + "/row", y, 1));
+    States next = states;
+    layer.step(name, own, &next.h, &next.c);
+    shown = by_mask(node, run.mask, t, next.h, run.zeros ? View{} : shown);
+    states = {by_mask(node, run.mask, t, next.h, states.h), by_mask(node, run.mask, t, next.c, states.c)};
+    rows.push_back(builder.insert_dimension(name + "/row", shown, 1));
   }
-  Outcome outcome;
-  const bool all = node.flag("return_sequences", false);
   if (run.backwards && run.by_time) std::reverse(rows.begin(), rows.end());
+  const bool all = node.flag("return_sequences", false);
+  Outcome outcome;
   outcome.y = all ? as_in_layer(node, node.name + "/steps", builder.concat(node.name, rows, 1), spatial, 2)
                   : as_in_layer(node, node.name + "/last", shown, spatial, 1);
-  outcome.states = {as_in_layer(node, node.name + "/last_h", h, spatial, 1),
-                    as_in_layer(node, node.name + "/last_c", c, spatial, 1)};
+  outcome.states = {as_in_layer(node, node.name + "/last_h", states.h, spatial, 1),
+                    as_in_layer(node, node.name + "/last_c", states.c, spatial, 1)};
   return outcome;
 }
 

@@ -148,44 +148,55 @@ std::vector<View> operands_of(const KerasNode& node, const Cell& cell, const Vie
   return inputs;
 }
 
-Outcome run_cell(const KerasNode& node, const Cell& cell, const SequenceRun& run) {
-  Builder& builder = node.builder;
-  View x = node.view(0);
-  if (x.rank() != 3) throw Unsupported{"on a tensor of rank " + std::to_string(x.rank())};
-  read_sequence_fields(node, cell.states);
+// A layer's outputs: the results of all steps, and the last states.
+struct CellOutputs {
+  View steps;
+  Values states;
+};
+CellOutputs cell_outputs(const KerasNode& node, const Cell& cell, const View& x, const Value& lengths, bool reverses) {
   const bool resets_after = cell.gates.size() == 3 && node.flag("reset_after", false);
-  Compact compact;
-  if (run.mask != nullptr) {
-    Value mask = as_bools(node, *run.mask);
-    if (run.backwards) x = reversed(node, x, {1}).view, mask = reversed(node, mask, {1});
-    compact = compact_of(node, x, mask, run.zeros);
-    x = compact.x;
-  }
   std::vector<View> inputs = operands_of(node, cell, x, resets_after);
-  const bool reverses = run.backwards && run.mask == nullptr;
-  if (run.mask != nullptr) inputs[4] = node.operand(compact.lengths, node.name + "/lengths");
+  if (lengths) inputs[4] = node.operand(lengths, node.name + "/lengths");
   Parameters parameters = Parameters().integer("direction", reverses ? 1 : 0).integer("layout", 1);
   if (resets_after) parameters = std::move(parameters).integer("linear_before_reset", 1);
   const Values made = node.custom(cell.kind, inputs, with_functions(node, cell, std::move(parameters)),
                                   std::vector<ElementType>(1 + cell.states, ElementType::f32));
-  Outcome outcome;
+  CellOutputs outputs;
   for (size_t i = 0; i < cell.states; ++i) {
-    outcome.states.emplace_back(builder.reshape(node.name + "/last" + std::to_string(i), made[1 + i].view, {0, -1}));
+    const std::string name = node.name + "/last" + std::to_string(i);
+    outputs.states.emplace_back(node.builder.reshape(name, made[1 + i].view, {0, -1}));
   }
-  if (!node.flag("return_sequences", false)) {
-    outcome.y = outcome.states[0].view;
-    if (run.mask == nullptr) return outcome;
+  const bool all = node.flag("return_sequences", false);
+  if (all) outputs.steps = node.builder.reshape(node.name + "/steps", made[0].view, {0, 0, -1});
+  return outputs;
+}
+
+View turned(const KerasNode& node, const View& x, bool turns) { return turns ? reversed(node, x, {1}).view : x; }
+
+Outcome run_plain(const KerasNode& node, const Cell& cell, const SequenceRun& run) {
+  CellOutputs outputs = cell_outputs(node, cell, node.view(0), {}, run.backwards);
+  if (!outputs.steps) return {outputs.states[0].view, outputs.states};
+  return {turned(node, outputs.steps, run.backwards && !run.by_time), outputs.states};
+}
+
+Outcome run_masked(const KerasNode& node, const Cell& cell, const SequenceRun& run) {
+  const Value mask = as_bools(node, *run.mask);
+  const View x = turned(node, node.view(0), run.backwards);
+  const Compact compact = compact_of(node, x, run.backwards ? reversed(node, mask, {1}) : mask, run.zeros);
+  CellOutputs outputs = cell_outputs(node, cell, compact.x, compact.lengths, false);
+  if (!outputs.steps) {
     const Value last = sliced(node, compact.shows, {-1}, {std::numeric_limits<int64_t>::max()}, {1});
-    outcome.y = kept(node, last, outcome.y, 0);
-    return outcome;
+    return {kept(node, last, outputs.states[0].view, 0), outputs.states};
   }
-  outcome.y = builder.reshape(node.name + "/steps", made[0].view, {0, 0, -1});
-  if (run.mask != nullptr) {
-    outcome.y = kept_rows(node, compact.shows, gathered(node, outcome.y, compact.places, 1, 1).view, 0);
-  }
-  const bool is_by_time = run.mask == nullptr || !run.backwards;
-  if (run.backwards && is_by_time != run.by_time) outcome.y = reversed(node, outcome.y, {1}).view;
-  return outcome;
+  const View steps = gathered(node, outputs.steps, compact.places, 1, 1).view;
+  return {turned(node, kept_rows(node, compact.shows, steps, 0), run.backwards && run.by_time), outputs.states};
+}
+
+Outcome run_cell(const KerasNode& node, const Cell& cell, const SequenceRun& run) {
+  const size_t rank = node.view(0).rank();
+  if (rank != 3) throw Unsupported{"on a tensor of rank " + std::to_string(rank)};
+  read_sequence_fields(node, cell.states);
+  return run.mask == nullptr ? run_plain(node, cell, run) : run_masked(node, cell, run);
 }
 
 }  // namespace
