@@ -19,7 +19,7 @@ nlohmann::ordered_json fact(nlohmann::ordered_json value, Source source) {
   return {{"value", std::move(value)}, {"source", source_name(source)}};
 }
 
-// "48 KiB", or bytes where that is no whole number.
+// "48 KiB", or bytes otherwise.
 std::string size_text(size_t bytes) {
   if (bytes % 1024 != 0) return fmt::format("{} bytes", bytes);
   return bytes % (1 << 20) == 0 ? fmt::format("{} MiB", bytes >> 20) : fmt::format("{} KiB", bytes >> 10);

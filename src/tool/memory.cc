@@ -7,7 +7,7 @@
 namespace quern {
 namespace {
 
-// The number of a line such as "VmHWM:     1234 kB" of /proc/self/status, in bytes; 0 if there is no such line.
+// The number of a line such as "VmHWM:     1234 kB" of /proc/self/status, in bytes; 0 without such a line.
 uint64_t status_bytes(const std::string& key) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

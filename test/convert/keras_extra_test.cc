@@ -326,8 +326,8 @@ TEST_F(KerasExtra, EinsumDenseRefused) {
   };
   expect_in(refused("abc,cd", "[3, 5]"), "expected an equation of the form");
   expect_in(refused("abc->abd", "[3, 5]"), "expected an equation of the form");
-  expect_in(refused("a1c,cd->abd", "[3, 5]"), "'a1c' of the equation is no term");
-  expect_in(refused("a...c,cd->a...d", "5"), "'a...c' of the equation is no term");
+  expect_in(refused("a1c,cd->abd", "[3, 5]"), "equation: expected letters and one ellipsis at most, got 'a1c'");
+  expect_in(refused("a...c,cd->a...d", "5"), "equation: expected letters and one ellipsis at most, got 'a...c'");
   expect_in(refused("...c,cd->d...", "5"), "the same end");
   expect_in(refused("...c,cd->d", "5"), "the same end");
   expect_in(refused("ab,bc->ac", "[5]"), "'ab' for 3 dimensions");

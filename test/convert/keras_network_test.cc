@@ -147,7 +147,7 @@ TEST(Keras, Constants) {
   expect_in(refused("[1, 1e300]"), "a constant");
   expect_in(refused("[]"), "a constant without elements");
   expect_in(refused("[[[[[[[[[1]]]]]]]]]"), "a constant of rank above 8");
-  expect_in(refused("'text'"), "a constant that is no number");
+  expect_in(refused("'text'"), "a constant that is not a number");
 }
 
 // A layer that is called twice; the file lists it before the layer whose result it reads.
@@ -265,14 +265,14 @@ TEST(Keras, Refuses) {
   expect_in(refusal("Conv2D", conv + ", 'groups': 3", x, kernel), "does not divide");
   expect_in(refusal("Conv2D", conv + ", 'strides': [1, 0]", x, kernel), "'strides' is out of range");
   expect_in(refusal("Conv2D", conv + ", 'strides': [1, 1, 1]", x, kernel), "'strides' has too many numbers");
-  expect_in(refusal("Conv2D", conv + ", 'strides': 1.5", x, kernel), "'strides' is no whole number");
+  expect_in(refusal("Conv2D", conv + ", 'strides': 1.5", x, kernel), "'strides' must be an integer");
   expect_in(refusal("Conv2D", conv + ", 'padding': 'causal'", x, kernel), "padding 'causal'");
   expect_in(refusal("Conv2D", conv + ", 'data_format': 'nhwc'", x, kernel), "'data_format' is unknown");
   expect_in(refusal("Conv2D", conv + ", 'lora_rank': 4", x, kernel), "Conv2D: 'lora_rank' (1 node: y)");
   expect_in(refusal("MaxPooling2D", "'pool_size': 99999999999999999999", x), "no whole number");
   expect_in(refusal("LeakyReLU", "'alpha': 1e39", x), "is not a finite number");
   expect_in(refusal("LeakyReLU", "'alpha': NaN", x), "model_config is damaged");
-  expect_in(refusal("LeakyReLU", "'alpha': 'big'", x), "'alpha' is no number");
+  expect_in(refusal("LeakyReLU", "'alpha': 'big'", x), "'alpha' must be a number");
   expect_in(refusal("Dense", "'units': 2", {1}), "rank 1");
   expect_in(refusal("Conv2D", conv, {1, 8, 8}, kernel), "rank 3");
 }
@@ -292,7 +292,7 @@ TEST(Keras, RefusesDamagedModels) {
   const auto call = [](const std::string& source) { return "[[['" + source + "', 0, 0, {}]]]"; };
   expect_in(net({x, keras_layer("ReLU", "a", "", call("b")), keras_layer("ReLU", "b", "", call("a"))}, "[['b', 0, 0]]"),
             "layer 'a' depends on its own result");
-  expect_in(net({x, keras_layer("ReLU", "a", "", call("c"))}, "[['a', 0, 0]]"), "there is no layer 'c'");
+  expect_in(net({x, keras_layer("ReLU", "a", "", call("c"))}, "[['a', 0, 0]]"), "unknown layer 'c'");
   expect_in(net({x, x}, ends), "layer 'x' is there twice");
   expect_in(net({x}, "[['x', 1, 0]]"), "layer 'x' has no call 1");
   expect_in(net({x}, "[['x', -1, 0]]"), "layer 'x' has no call -1");

@@ -157,7 +157,7 @@ TEST(Keras, Activations) {
   expect_layer("ELU", "'alpha': 0.5", x, {}, map(x, [](float v) { return v < 0 ? 0.5f * std::expm1(v) : v; }));
   expect_in(refusal("Activation", "'activation': 'sparsemax'", x.dims),
             "Activation: activation 'sparsemax' (1 node: y)");
-  expect_in(refusal("Activation", "'activation': {'class_name': 'F'}", x.dims), "'activation' that is no text");
+  expect_in(refusal("Activation", "'activation': {'class_name': 'F'}", x.dims), "'activation' that is not a string");
 }
 
 TEST(Keras, Rectifiers) {
@@ -166,7 +166,7 @@ TEST(Keras, Rectifiers) {
   expect_layer("ReLU", "'max_value': null, 'negative_slope': 0.0, 'threshold': 0.0", x, {}, map(x, relu));
   expect_layer("ReLU", "'max_value': {'type': 'ndarray', 'value': 2.0}", x, {},
                map(x, [](float v) { return std::clamp(v, 0.0f, 2.0f); }));
-  expect_in(refusal("ReLU", "'max_value': {'value': {'value': 2.0}}", x.dims), "'max_value' is no number");
+  expect_in(refusal("ReLU", "'max_value': {'value': {'value': 2.0}}", x.dims), "'max_value' must be a number");
   expect_layer("ReLU", "'negative_slope': 0.25", x, {}, map(x, leaky));
   expect_layer("ReLU", "'negative_slope': 0.25, 'max_value': 2", x, {},
                map(x, [&](float v) { return std::min(leaky(v), 2.0f); }));

@@ -28,7 +28,7 @@ Terms terms_of(const KerasNode& node) {
     const bool at_end = dots == std::string::npos || (term != &terms.weights && (dots == 0 || dots == letters.size()));
     const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
     if (letters.empty() || !at_end || !std::all_of(letters.begin(), letters.end(), is_letter)) {
-      node.fail("'" + *term + "' of the equation is no term");
+      node.fail("equation: expected letters and one ellipsis at most, got '" + *term + "'");
     }
   }
   const bool both_ends = has_dots(terms.input) == has_dots(terms.result);

@@ -94,7 +94,7 @@ class File : Hdf5 {
     if (H5Aexists(file_, "model_config") <= 0) {
       const bool only_weights = has_weights || H5Aexists(file_, "layer_names") > 0;
       throw Error(only_weights ? "weights without an architecture (no 'model_config'): save the whole model"
-                               : "not a model of Keras: there is no 'model_config'");
+                               : "not a model of Keras: 'model_config' is missing");
     }
     sender_.config(text("model_config"));
     if (H5Aexists(file_, "keras_version") > 0) sender_.version(text("keras_version"));
@@ -117,7 +117,8 @@ class File : Hdf5 {
     const hid_t attribute = expect_id(H5Aopen(file_, name, H5P_DEFAULT), what);
     const hid_t type = expect_id(H5Aget_type(attribute), what);
     const hid_t space = expect_id(H5Aget_space(attribute), what);
-    if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != 1) throw Error(what + " is no text");
+    if (H5Tget_class(type) != H5T_STRING || H5Sget_simple_extent_npoints(space) != 1)
+      throw Error(what + " must be a string");
     if (H5Tis_variable_str(type) > 0) {
       char* text = nullptr;
       expect_success(H5Aread(attribute, type, &text), what);
@@ -159,7 +160,7 @@ class File : Hdf5 {
       throw Error(what + " are in another file");
     }
     const H5T_class_t type = H5Tget_class(expect_id(H5Dget_type(dataset), what));
-    if (type != H5T_FLOAT && type != H5T_INTEGER) throw Error(what + " are no numbers");
+    if (type != H5T_FLOAT && type != H5T_INTEGER) throw Error(what + " must be floats or integers");
     Weight weight;
     weight.shape = shape_of(expect_id(H5Dget_space(dataset), what), what);
     uint64_t bytes = sizeof(float);

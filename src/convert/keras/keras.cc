@@ -177,7 +177,7 @@ class Importer {
       if (shape.size() == QN_MAX_RANK) throw Unsupported{"a constant of rank above " + std::to_string(QN_MAX_RANK)};
       shape.push_back(list->size());
     }
-    if (shape.empty()) throw Error(where + ": a constant is no array");
+    if (shape.empty()) throw Error(where + ": expected an array as constant");
     return shape;
   }
 

@@ -27,13 +27,13 @@ const Json& member(const Json& object, const char* name, const std::string& wher
 }
 
 std::string string_of(const Json& value, const std::string& where) {
-  if (!value.is_string()) throw Error(where + " is no text");
+  if (!value.is_string()) throw Error(where + " must be a string");
   return value.get<std::string>();
 }
 
 int64_t integer_of(const Json& value, const std::string& where) {
   const bool too_large = value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX};
-  if (!value.is_number_integer() || too_large) throw Error(where + " is no whole number");
+  if (!value.is_number_integer() || too_large) throw Error(where + " must be an integer");
   return value.get<int64_t>();
 }
 
@@ -181,7 +181,7 @@ class ArgumentReader {
     } else if (value.is_array()) {
       arguments_.inputs.emplace_back(&value);
     } else {
-      arguments_.unsupported = what + " that is no number";
+      arguments_.unsupported = what + " that is not a number";
     }
   }
 
@@ -337,7 +337,7 @@ class Functional {
 
   size_t call_at(const Source& source, const std::vector<int64_t>& first_numbers) const {
     const auto at = by_name_.find(source.layer);
-    if (at == by_name_.end()) throw Error(where_ + ": there is no layer '" + source.layer + "'");
+    if (at == by_name_.end()) throw Error(where_ + ": unknown layer '" + source.layer + "'");
     const size_t layer = at->second, end = layer + 1 < first_call_.size() ? first_call_[layer + 1] : calls_.size();
     const int64_t number = source.call - first_numbers[layer];
     if (source.call < 0 || number < 0 || number >= static_cast<int64_t>(end - first_call_[layer])) {

@@ -115,7 +115,7 @@ bool KerasNode::is_null(const char* field) const {
 std::string KerasNode::text(const char* field, const char* otherwise) const {
   const Json* value = find(field);
   if (value == nullptr) return otherwise;
-  if (!value->is_string()) throw Unsupported{"'" + std::string(field) + "' that is no text"};
+  if (!value->is_string()) throw Unsupported{"'" + std::string(field) + "' that is not a string"};
   return value->get<std::string>();
 }
 

@@ -35,7 +35,8 @@ Values permute(const KerasNode& node) {
 Values repeat_vector(const KerasNode& node) {
   const size_t times = node.size("n");
   if (times > many_inputs) throw Unsupported{"more than " + std::to_string(many_inputs) + " times"};
-  if (node.view(0).rank() != 2) node.fail("the input is no vector");
+  if (node.view(0).rank() != 2)
+    node.fail("expected an input of one dimension beside the batch, got rank " + std::to_string(node.view(0).rank()));
   const View x = node.builder.reshape(node.name + "/row", node.view(0), {0, 1, copy_dimension(1, 2)});
   return {node.builder.concat(node.name, std::vector<View>(times, x), 1)};
 }

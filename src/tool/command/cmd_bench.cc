@@ -98,7 +98,7 @@ double quantile(const std::vector<double>& sorted, double part) {
 
 void choose_isa(const std::string& isa) {
   if (isa.empty()) return;
-  if (isa_from_name(isa.c_str()) == 0) throw CLI::ValidationError("--isa", fmt::format("\"{}\" is no level", isa));
+  if (isa_from_name(isa.c_str()) == 0) throw CLI::ValidationError("--isa", fmt::format("unknown level \"{}\"", isa));
   setenv("QUERN_ISA", isa.c_str(), 1);  // in time: the library reads it when it first asks for the CPU, which is later
   if (isa != qn_cpu_level()) throw Error(fmt::format("this CPU has no {}; its level is {}", isa, qn_cpu_level()));
 }

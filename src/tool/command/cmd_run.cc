@@ -57,7 +57,8 @@ Reading make_reading(const RunArguments& arguments, const qn_model& model, const
   for (const qn_port& port : outputs) names.emplace_back(port.name);
   arguments.detections.apply(&reading.objects, names);
   reading.top = arguments.top == 0 && !reading.labels.empty() && !reading.detects() ? 1 : arguments.top;
-  if (!arguments.draw.empty() && !reading.detects()) throw Error("--draw: the model is no detector: see --detections");
+  if (!arguments.draw.empty() && !reading.detects())
+    throw Error("--draw: the model does not describe detections; pass --detections");
   return reading;
 }
 
@@ -308,9 +309,10 @@ void add_result_flags(CLI::App& app, RunArguments* arguments) {
       ->check(CLI::Range(0.0, 1e30).description(""))
       ->type_name("T")
       ->capture_default_str();
-  app.add_option("--top", arguments->top,
-                 "Print the K best classes of the first output with their confidence; scores that are no probabilities "
-                 "go through a softmax")
+  app.add_option(
+         "--top", arguments->top,
+         "Print the K best classes of the first output with their confidence; scores that are not probabilities "
+         "go through a softmax")
       ->check(CLI::Range(1, 1000000).description(""))
       ->type_name("K");
   app.add_option("--labels", arguments->labels, "Names of the classes, one per line; by default the model's")

@@ -87,7 +87,7 @@ class Header {
       skip_space();
       size_t n = 0;
       const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), n);
-      if (error != std::errc() || shape.size() == max_rank) fail("the shape is no tuple of sizes");
+      if (error != std::errc() || shape.size() == max_rank) fail("expected a tuple of sizes as shape");
       rest_.remove_prefix(static_cast<size_t>(end - rest_.data()));
       shape.push_back(n);
       if (!accept(',')) {
@@ -295,7 +295,7 @@ std::vector<unsigned char> npy_as(const NpyArray& array, qn_type type, const std
     } else {
       const Integers range = integers(type);
       if (std::trunc(values[i]) != values[i] || !(values[i] >= range.low && values[i] <= range.high))
-        throw Error(fmt::format("{}: {} is no integer that {} takes exactly", who, values[i], qn_type_string(type)));
+        throw Error(fmt::format("{}: expected integers that fit {}, got {}", who, qn_type_string(type), values[i]));
       const int64_t value = static_cast<int64_t>(values[i]);
       std::memcpy(to, &value, wanted.size);  // little-endian
     }

@@ -172,7 +172,7 @@ void DetectionFlags::apply(Postprocessing* model, const std::vector<std::string>
   if (threshold) model->threshold = *threshold;
   if (overlap) model->overlap = *overlap;
   if (!model->detections.empty()) check_outputs(*model, names.size());
-  if (model->detections.empty() && any()) throw Error("the model is no detector: see --detections");
+  if (model->detections.empty() && any()) throw Error("the model does not describe detections; pass --detections");
 }
 
 void add_detection_flags(CLI::App& app, DetectionFlags* flags) {

@@ -95,7 +95,8 @@ KernelType type_of(const Graph& graph, const Node& node, const Layer& layer) {
 
 Layer layer_of(const Graph& graph, const Node& node) {
   if (node.kind > OpKind::copy) {
-    throw Error(std::string("node '") + node.name.c_str() + "' (" + kind_name(node) + "): there is no estimate for it");
+    throw Error(std::string("node '") + node.name.c_str() + "' (" + kind_name(node) +
+                "): no cost model for this operator");
   }
   Layer layer;
   layer.name = std::string_view(node.name);
