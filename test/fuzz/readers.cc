@@ -46,9 +46,8 @@ class Stopwatch {
     static std::atomic<qn_session*> session{nullptr};
     return session;
   }
-  // Again and again: a loop within a loop takes a cancel for its own.
   static void set(time_t seconds) {
-    const itimerval time = {{seconds, 0}, {seconds, 0}};
+    const itimerval time = {{0, 0}, {seconds, 0}};
     setitimer(ITIMER_PROF, &time, nullptr);
   }
 };

@@ -60,7 +60,7 @@ qn_status LaterRun::run(const qn_parallel* parallel, qn_profile_entry* profile, 
   parallel_ = parallel;
   profiling_ = profile != nullptr;
   for (size_t i = 0; i < planned_.size(); ++i) {
-    if (is_cancelled(parallel_)) return fail(QN_CANCELLED, "cancelled before operator %zu", i);
+    QN_TRY(check_cancelled(parallel_));
     const Node& node = model_.later.nodes[i];
     for (const int output : node.outputs) shapes_.tensors[at(output)].sized_by_run = false;
     const uint64_t before = profile == nullptr ? 0 : now_ns();
@@ -360,7 +360,7 @@ qn_status LaterRun::run_loop(size_t index) {
   for (size_t i = 2; i < inputs; ++i) take(i, node.inputs[i]);
   Vector<Vector<unsigned char>> rows(outputs - carried);
   for (; run < runs && goes_on; ++run) {
-    if (is_cancelled(parallel_)) return fail(QN_CANCELLED, "cancelled in a loop");
+    QN_TRY(check_cancelled(parallel_));
     QN_TRY(run_child(index, 0, tensors, data));
     qn_session* const session = planned_[index].sessions[0];
     for (size_t i = 0; i < carried; ++i) {

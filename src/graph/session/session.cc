@@ -387,7 +387,7 @@ qn_status run_steps(qn_session& session) {
   for (size_t i = 0; i < execution.steps().size(); ++i) {
     if (is_cancelled(&session.parallel)) {
       execution.stop(i);
-      return fail(QN_CANCELLED, "cancelled before operator %zu", i);
+      return fail(QN_CANCELLED, "cancelled");
     }
     const uint64_t before = session.profiling ? now_ns() : 0;
     QN_TRY(execution.run(i, buffers, &session.parallel));
