@@ -346,7 +346,7 @@ qn_status infer_slice(const NodeView& v, Shape* out) {
   for (size_t d = 0; d < x.size(); ++d) {
     const int64_t begin = slice_bound(values[d], x[d]), end = slice_bound(values[x.size() + d], x[d]);
     if (begin < 0 || begin > end || end > static_cast<int64_t>(x[d])) {
-      return fail_node(v.node, "dimension %zu: expected a range within %zu elements, got %lld to %lld", d, x[d],
+      return fail_node(v.node, "dimension %zu: expected bounds in 0..%zu, got %lld, %lld", d, x[d],
                        static_cast<long long>(begin), static_cast<long long>(end));
     }
     (*out)[d] = static_cast<size_t>(end - begin);
