@@ -122,7 +122,7 @@ std::string KerasNode::text(const char* field, const char* otherwise) const {
 // Old files have {"type": "ndarray", "value": 6.0} for some numbers.
 float KerasNode::number(const Json& found, const char* field) const {
   const Json& value = found.is_object() && found.contains("value") ? found["value"] : found;
-  if (!value.is_number()) fail_field(*this, field, "is no number");
+  if (!value.is_number()) fail_field(*this, field, "must be a number");
   return finite(static_cast<float>(value.get<double>()), field);
 }
 
