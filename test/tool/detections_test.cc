@@ -211,8 +211,8 @@ TEST_F(Command, DetectionFlagsExplainWhatIsWrong) {
     const std::string error = fails(flags);
     EXPECT_NE(error.find(message), std::string::npos) << error;
   };
-  says({"--draw", "x.png"}, "see --detections");
-  says({"--threshold", "0.5"}, "see --detections");
+  says({"--draw", "x.png"}, "the model does not describe detections; pass --detections");
+  says({"--threshold", "0.5"}, "the model does not describe detections; pass --detections");
   says({"--detections", "rows", "--detection-outputs", "nonsense"}, "no output \"nonsense\"");
   says({"--detections", "lists"}, "take 4 outputs, but the model has 2");
   says({"--detections", "rows"}, "rows of 7 numbers");

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "../base/pretended.h"
 #include "base/cpu.h"
 #include "base/thread_pool.h"
 #include "peak/meter.h"
@@ -205,6 +206,7 @@ void remember_thread(size_t, void*) {
 
 TEST(PeakMeterThreads, RunTheLoopAtTheSameTime) {
   constexpr PeakLoop loop = {isa_ref, PeakOf::floats, 1, 1, 4, remember_thread};
+  const Pretended machine({{"QUERN_CPUS", "3"}});
   Pool pool;
   qn_parallel parallel;
   ASSERT_EQ(make_pool(3, &pool), QN_OK);

@@ -199,7 +199,7 @@ qn_status create(qn_model* model, const qn_session_options* user_options, qn_ses
 }
 
 // Checks that an input, which keeps its rank, keeps its fixed dimensions.
-qn_status check_fixed(const Port& port, const Tensor& now, const qn_tensor& wanted, const char* who) {
+qn_status check_fixed(const Port& port, const Tensor& now, const qn_tensor& wanted, [[maybe_unused]] const char* who) {
   for (size_t d = 0; d < now.shape.size(); ++d) {
     if ((port.fixed >> d & 1) == 0 || wanted.shape[d] == now.shape[d]) continue;
 #ifdef QN_NO_MESSAGES
