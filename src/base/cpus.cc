@@ -44,47 +44,46 @@ class Affinity {
 #endif
 };
 
-// How many cores of the cluster have a processor that is allowed.
-size_t allowed_cores(const cpuinfo_cluster& cluster, const Affinity& affinity) {
+// How many processors of the cluster are allowed; or how many of its cores have such a processor.
+size_t allowed_of(const cpuinfo_cluster& cluster, const Affinity& affinity, bool processors) {
   size_t count = 0;
   const cpuinfo_core* last = nullptr;  // a core's processors follow each other
   for (uint32_t i = 0; i < cluster.processor_count; ++i) {
     const cpuinfo_processor& processor = *cpuinfo_get_processor(cluster.processor_start + i);
     if (processor.core == last || !affinity.allows(processor)) continue;
-    last = processor.core;
+    if (!processors) last = processor.core;
     ++count;
   }
   return count;
 }
 
-// Goes from the slowest cluster to the fastest one, so that the first one with cores is the slowest of those that count.
-template <class CoresOf>
-size_t count_fast(const cpuinfo_cluster* clusters, size_t count, const CoresOf& cores_of) {
+// Counts what `count_of` counts in the clusters that are faster than the slowest one; in all clusters if there are none, or
+// if `all` are wanted. Goes from the slowest cluster to the fastest one, so that the first one that has any is the slowest
+// of those that count.
+template <class CountOf>
+size_t count_fast(const cpuinfo_cluster* clusters, size_t count, const CountOf& count_of, bool all_wanted = false) {
   size_t fast = 0, all = 0;
   const cpuinfo_cluster* slowest = nullptr;
   for (size_t i = count; i-- > 0;) {
     const cpuinfo_cluster& cluster = clusters[i];
-    const size_t cores = cores_of(cluster);
+    const size_t cores = count_of(cluster);
     if (cores == 0) continue;
     if (slowest == nullptr) slowest = &cluster;
     all += cores;
     if (cluster.uarch != slowest->uarch || cluster.frequency != slowest->frequency) fast += cores;
   }
-  return fast != 0 ? fast : all;
+  return fast != 0 && !all_wanted ? fast : all;
 }
 
 // The processors that are allowed, fast or slow; or only the fast cores.
-size_t allowed(bool all) {
+size_t allowed(bool processors) {
   const Affinity affinity;
   const bool known = cpuinfo_initialize();  // else it would end the process when it is asked
-  if (all) {
-    const size_t count = affinity.count();  // 0: the system does not say
-    return std::max<size_t>(count != 0 || !known ? count : cpuinfo_get_processors_count(), 1);
-  }
-  const auto cores_of = [&](const cpuinfo_cluster& cluster) { return allowed_cores(cluster, affinity); };
-  const size_t fast = known ? count_fast(cpuinfo_get_clusters(), cpuinfo_get_clusters_count(), cores_of) : 0;
+  const auto count_of = [&](const cpuinfo_cluster& cluster) { return allowed_of(cluster, affinity, processors); };
+  const size_t count =
+      known ? count_fast(cpuinfo_get_clusters(), cpuinfo_get_clusters_count(), count_of, processors) : 0;
   // cpuinfo knows no cores in some containers and under emulators, but on phones.
-  return std::max<size_t>(fast != 0 || small ? fast : affinity.count(), 1);
+  return std::max<size_t>(count != 0 || small ? count : affinity.count(), 1);
 }
 
 // ---- control groups
@@ -152,9 +151,9 @@ size_t fast_cores(const cpuinfo_cluster* clusters, size_t count) {
   return std::max<size_t>(count_fast(clusters, count, cores_of), 1);
 }
 
-static size_t usable(bool all) {
-  if (small) return allowed(all);
-  return cpu().cpus != 0 ? cpu().cpus : std::min(allowed(all), cpu().quota);
+static size_t usable(bool processors) {
+  if (small) return allowed(processors);
+  return cpu().cpus != 0 ? cpu().cpus : std::min(allowed(processors), cpu().quota);
 }
 
 size_t usable_cores() { return usable(false); }

@@ -267,10 +267,10 @@ class SpmmProblem {
 
   // Makes sums begin with less, because the kernel adds 128 to A.
   static void make_up(const std::vector<Term>& terms, Output* output) {
-    C sum = 0;
-    for (const Term& term : terms) sum += term.w;
-    output->bias -= 128 * sum;
-    for (C& before : output->before) before -= 128 * sum;
+    C more = 0;
+    for (const Term& term : terms) more -= 128 * term.w;
+    output->bias = wrapping_add(output->bias, more);
+    for (C& before : output->before) before = wrapping_add(before, more);
   }
 
   // The index as it is packed: before the k of each set of fours are the numbers of entries.

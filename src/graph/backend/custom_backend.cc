@@ -7,7 +7,6 @@
 #include "base/math.h"
 #include "base/memory.h"
 #include "base/needs.h"
-#include "base/parallel.h"
 #include "base/status.h"
 #include "base/tensor.h"
 
@@ -39,18 +38,9 @@ class Made {
   void* thing_ = nullptr;
 };
 
-// Runs a node. What the kind computes on the threads of `parallel` has the floating-point mode of this thread. Booleans
-// that it computes become 0 or 1.
-qn_status run_kind(const qn_kind& kind, qn_node_run* run) {
-  qn_parallel parallel;
-  const qn_parallel* const hosts = run->parallel;
-  if (hosts != nullptr) {
-    const auto cancelled = [](void* of) -> int { return is_cancelled(static_cast<const qn_parallel*>(of)); };
-    parallel = {const_cast<qn_parallel*>(hosts), run_in_callers_mode, hosts->threads, cancelled, {}};
-    run->parallel = &parallel;
-  }
-  const qn_status status = call_host(kind.run, const_cast<const qn_node_run*>(run));
-  run->parallel = hosts;
+// Runs a node. Booleans that it computes become 0 or 1.
+qn_status run_kind(const qn_kind& kind, const qn_node_run* run) {
+  const qn_status status = call_host(kind.run, run);
   for (size_t i = 0; has_integers && status == QN_OK && i < run->output_count; ++i) {
     const qn_operand& output = run->outputs[i];
     if (output.tensor.type == QN_BOOL) copy_booleans(output.data, element_count(output.tensor), output.data);
@@ -92,8 +82,8 @@ class CustomPlan : public NodePlan {
     qn_operand* const results = operands + inputs.size();
     fill(inputs_, inputs, operands);
     fill(outputs_, outputs, results);
-    qn_node_run run = {shown(node_),   operands,           inputs.size(), results, outputs.size(), made_,
-                       planned_.get(), address(workspace), parallel,      nullptr, nullptr};
+    const qn_node_run run = {shown(node_),   operands,           inputs.size(), results, outputs.size(), made_,
+                             planned_.get(), address(workspace), parallel,      nullptr, nullptr};
     return run_kind(kind_, &run);
   }
 

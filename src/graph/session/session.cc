@@ -43,9 +43,10 @@ size_t wanted_threads(const qn_session_options& options) {
   return std::min(known ? parallel->threads : usable_cores(), max_threads);
 }
 
+// What nodes of a host's kinds compute by it has the floating-point mode of the session's thread, too.
 void run_for(void* session, void (*task)(void*, size_t), void* argument, size_t count) {
-  const qn_parallel& host = static_cast<const qn_session*>(session)->host;
-  if (host.run != nullptr) return host.run(host.context, task, argument, count);
+  qn_parallel& host = static_cast<qn_session*>(session)->host;
+  if (host.run != nullptr) return run_in_callers_mode(&host, task, argument, count);
   for (size_t i = 0; i < count; ++i) task(argument, i);
 }
 

@@ -282,7 +282,7 @@ qn_status check_buffers(const qn_plan* plan, const void* const* inputs, void* co
 
 }  // namespace
 
-bool Watch::stops(size_t work) {
+bool Watch::ask(size_t work) {
   if (work < left_) {
     left_ -= work;
     return false;

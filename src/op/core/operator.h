@@ -29,7 +29,8 @@ struct Run {
   const char* input(size_t index) const { return static_cast<const char*>(inputs[index]); }
 };
 
-// Asks whether the run was cancelled: first when a task begins, then whenever the task has done some more work.
+// Asks whether the run was cancelled: first when a task begins, then whenever the task has done some more work. A small
+// build does not ask within operators.
 class Watch {
  public:
   // So many multiply-adds or elements take milliseconds at most.
@@ -38,15 +39,18 @@ class Watch {
   explicit Watch(const qn_parallel* parallel) : parallel_(parallel) {}
   explicit Watch(const Run& run) : Watch(run.parallel) {}
   // Whether the task is to stop. If not, the task does this much work before it calls again.
-  bool stops(size_t work);
+  bool stops(size_t work) { return !small && ask(work); }
   // The same, compiled into the caller, for steps with little work.
   bool stops_here(size_t work) {
-    if (work >= left_) return stops(work);
+    if (small) return false;
+    if (work >= left_) return ask(work);
     left_ -= work;
     return false;
   }
 
  private:
+  bool ask(size_t work);
+
   const qn_parallel* parallel_;
   size_t left_ = 0;
 };
