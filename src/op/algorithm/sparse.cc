@@ -214,8 +214,7 @@ class SparsePlan final : public qn_plan {
       line.a += group * a_group_;
       line.c += group * shape_.out * c_channel_;
       for (size_t t = tiles_.begin(m_chunk); t < tiles_.end(m_chunk); ++t) {
-        if (watch.stops(Watch::interval)) return;
-        run_tile(run, line, group, t, {blocks_.begin(n_chunk), blocks_.end(n_chunk)}, scratch);
+        if (!run_tile(run, line, group, t, {blocks_.begin(n_chunk), blocks_.end(n_chunk)}, scratch, &watch)) return;
       }
     }
   }
@@ -308,7 +307,9 @@ class SparsePlan final : public qn_plan {
     return std::min(in_blocked_ || out_blocked_ ? tile * row_.pixels : vectors_.begin(tile) * row_.lanes, pixels_);
   }
 
-  void run_tile(const Run& run, const Line& line, size_t group, size_t index, Span blocks, char* scratch) const {
+  // Returns false if the run was cancelled.
+  bool run_tile(const Run& run, const Line& line, size_t group, size_t index, Span blocks, char* scratch,
+                Watch* watch) const {
     const size_t m = tile_begin(index), count = tile_begin(index + 1) - m;
     const Tile tile = {line.a, line.first + m, count};
     // Rows are rounded up to whole vectors, so that they are aligned; spmm_width() may be less. A single pixel of an
@@ -322,6 +323,7 @@ class SparsePlan final : public qn_plan {
       const size_t begin = chunk * weights_.depth, end = std::min(begin + weights_.depth, shape_.depth(row_.inputs));
       const TileRows a = input_->rows(tile, pixels, begin, end, scratch, a_stride);
       for (size_t block = blocks.begin; block < blocks.end; ++block) {
+        if (watch->stops_here(count * (end - begin) * sparse_channels)) return false;
         const size_t at = (block - blocks.begin) % finished_blocks(row_), first = block - at,
                      n = first * sparse_channels;
         const size_t last = std::min({first + finished_blocks(row_), blocks.end}),
@@ -336,6 +338,7 @@ class SparsePlan final : public qn_plan {
         if (chunk + 1 == weights_.chunks && block + 1 == last) finish(run, out, scratch + sums_end_);
       }
     }
+    return true;
   }
 
   // Some channels of the pixels of a tile.

@@ -47,9 +47,10 @@ class SparseBandPlan final : public qn_plan {
       lay_out(a, band, scratch);
       const size_t together = finished_blocks(row_);
       for (size_t block = blocks_.begin(n_chunk); block < blocks_.end(n_chunk); block += together) {
-        if (watch.stops(Watch::interval)) return;
         const size_t last = std::min(block + together, blocks_.end(n_chunk)), n = block * sparse_channels;
-        for (size_t b = block; b < last; ++b) multiply(group, band, b, (b - block) * sparse_channels, scratch);
+        for (size_t b = block; b < last; ++b) {
+          if (!multiply(group, band, b, (b - block) * sparse_channels, scratch, &watch)) return;
+        }
         finish(run, c + n * channel_stride(row_, out_), band, std::min(last * sparse_channels, shape_.out) - n,
                scratch);
       }
@@ -124,16 +125,18 @@ class SparseBandPlan final : public qn_plan {
 
   // ---- products
 
-  // The sums go to rows from `row` on.
-  void multiply(size_t group, size_t band, size_t block, size_t row, char* scratch) const {
+  // The sums go to rows from `row` on. Returns false if the run was cancelled.
+  bool multiply(size_t group, size_t band, size_t block, size_t row, char* scratch, Watch* watch) const {
     const size_t vectors = width(band) / row_.lanes;
     const Split tiles = {vectors, divide_up(vectors, row_.pixels / row_.lanes)};
     for (size_t t = 0; t < tiles.chunks; ++t) {
       const size_t begin = tiles.begin(t) * row_.lanes, count = tiles.end(t) * row_.lanes - begin;
+      if (watch->stops_here(count * shape_.depth() * sparse_channels)) return false;
       multiply_sparse(row_, weights_, group, 0, block, count, scratch + begin * sizeof(float), sizeof(float),
                       sums(scratch) + row * sums_stride() + begin * sizeof(float), sums_stride(),
                       kernel_epilogue_.at(group, block * sparse_channels));
     }
+    return true;
   }
 
   // ---- output
