@@ -135,8 +135,8 @@ typedef struct qn_session_options {
                            thread, even with `parallel`. */
   const qn_parallel* parallel; /**< The host's own threads; the session copies the struct. If it does not say how many
                                     threads there are, 0 and QN_THREADS_DEFAULT in `threads` mean one for each fast
-                                    core. NULL: the session makes a pthreadpool, of no more threads
-                                    than this process may use CPUs. */
+                                    core. NULL: the session makes a pthreadpool, of no more threads than
+                                    this process may use CPUs. */
   qn_algorithm algorithm; /**< Used for every convolution and fully connected layer to which it applies; the others use
                                AUTO. SPARSE does not apply to depthwise convolutions. AUTO may skip weights of 0, so
                                that an infinite input times such a weight does not become NaN; DENSE never skips any. */
@@ -193,9 +193,10 @@ QN_API qn_status qn_session_reset_states(qn_session* session);
  *  it there. The buffer holds a dense tensor, may be larger than the tensor, and needs no more alignment than its
  *  elements do. Neither this call nor a run copies it, except to convert QN_F16 or QN_BOOL. The buffer stays the
  *  caller's and is never written. It must be valid and must not change while the session runs; at other times its
- *  content does not matter. It stays bound, also when the session is resized, until the caller binds another buffer or NULL (then `size`
- *  does not matter), or the session is released. A resize that needs more than `size` bytes is refused. Do not make
- *  this call while the session runs; of all calls on a session, only qn_session_cancel() is allowed then. */
+ *  content does not matter. It stays bound, also when the session is resized, until the caller binds another buffer or
+ *  NULL (then `size` does not matter), or the session is released. A resize that needs more than `size` bytes is
+ *  refused. Do not make this call while the session runs; of all calls on a session, only qn_session_cancel() is
+ *  allowed then. */
 QN_API qn_status qn_session_bind_input(qn_session* session, size_t index, const void* data, size_t size);
 /** Binds a buffer to output `index` in the same way: runs leave the output there, and qn_session_output() then returns
  *  `data`. The model computes the output directly in the buffer, with the same bits as without it. Only an output that
@@ -211,8 +212,9 @@ QN_API qn_status qn_session_bind_output(qn_session* session, size_t index, void*
 QN_API qn_status qn_session_output(const qn_session* session, size_t index, const void** data);
 
 /** Asks a run in another thread to stop. The run notices within 100 ms, also within an operator; within a node of a
- *  host's kind only if the kind asks (qn_node_cancelled()). If no run is going on, the next run stops at once. A run
- *  that is about to end may finish as if nothing had been asked. Thread-safe. */
+ *  host's kind only if the kind asks (qn_node_cancelled()). A small build notices before the next operator. If no run is
+ *  going on, the next run stops at once. A run that is about to end may finish as if nothing had been asked.
+ *  Thread-safe. */
 QN_API void qn_session_cancel(qn_session* session);
 
 /** Bytes of activations and workspace that the session needs, in its own arena or in the one it was given. */

@@ -525,9 +525,10 @@ QN_INIT(qn_transpose_params)
 QN_API qn_status qn_transpose_create(const qn_transpose_params* params, qn_operator** op);
 
 /** Takes the elements begin[i], begin[i]+1 .. end[i]-1 of each dimension i; none if begin[i] is end[i]. SIZE_MAX - n,
- *  with n up to PTRDIFF_MAX, counts from the end: it means the dimension's size minus n. Input and output must have the same layout; a slice of a
- *  pixel-blocked image can leave out channels only. If they are quantized, both must have the same scale and zero
- *  point. The output may lie at its place in the input, with the input's strides: then nothing is copied. */
+ *  with n up to PTRDIFF_MAX, counts from the end: it means the dimension's size minus n. Input and output must have the
+ *  same layout; a slice of a pixel-blocked image can leave out channels only. If they are quantized, both must have the
+ *  same scale and zero point. The output may lie at its place in the input, with the input's strides: then nothing is
+ *  copied. */
 typedef struct qn_slice_params {
   size_t struct_size;        /**< Written by the init function. */
   qn_type type;              /**< Of all elements: any. */

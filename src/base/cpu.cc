@@ -91,7 +91,7 @@ constexpr CoreName cores[] = {
 // ---- features and cores
 
 #if defined(__x86_64__)
-// CPUID says everything, also where cpuinfo fails because /proc or /sys is missing.
+// CPUID reports all features, also where cpuinfo fails because /proc or /sys is missing.
 struct Leaf {
   uint32_t a, b, c, d;  // 0 if the CPU does not have the leaf
 };
@@ -115,7 +115,7 @@ uint32_t saved_registers() {
   return low;
 }
 
-uint32_t detect_features(bool) {
+uint32_t detect_features([[maybe_unused]] bool known) {
   const Leaf basic = cpuid(1), more = cpuid(7);
   const uint32_t saved = saved_registers();
   uint32_t isa = isa_ref;
@@ -124,7 +124,11 @@ uint32_t detect_features(bool) {
   if (!avx2) return isa;
   isa |= isa_avx2;
   if (has_all(cpuid(7, 1).a, {4})) isa |= feature_avxvnni;
-  if (!has_all(saved, {5, 6, 7}) || !has_all(more.b, {16, 17, 30, 31})) return isa;  // F, DQ, BW, VL
+  bool saves_avx512 = has_all(saved, {5, 6, 7});
+#ifdef __APPLE__  // macOS saves these registers from their first use in a thread on; cpuinfo asks it
+  saves_avx512 = saves_avx512 || (known && cpuinfo_has_x86_avx512f());
+#endif
+  if (!saves_avx512 || !has_all(more.b, {16, 17, 30, 31})) return isa;  // F, DQ, BW, VL
   isa |= isa_avx512;
   if (has_all(more.c, {11})) isa |= feature_vnni;
   if (has_all(more.c, {1})) isa |= feature_vbmi;
@@ -162,7 +166,14 @@ bool has_i8mm() {  // which our version of cpuinfo, of 2022, does not know
 }
 #endif
 
-// Does the kernel report a feature?
+// Bits of AT_HWCAP, by the kernel's names.
+#if defined(__aarch64__)
+constexpr int hwcap_asimdhp = 10, hwcap_asimddp = 20;
+#else
+constexpr int hwcap_neon = 12, hwcap_vfpv4 = 16;
+#endif
+
+// Whether the kernel reports a feature.
 bool has_capability([[maybe_unused]] int bit) {
 #if defined(__linux__)
   return (getauxval(AT_HWCAP) >> bit & 1) != 0;
@@ -176,14 +187,14 @@ uint32_t detect_features(bool known) {
   uint32_t isa = isa_baseline;
 #if defined(__aarch64__)
   if (!has_integers) return isa;  // all kernels of floats are for the baseline
-  if (known ? cpuinfo_has_arm_fp16_arith() : has_capability(10)) isa |= feature_fp16;
-  const bool dotprod = known ? cpuinfo_has_arm_neon_dot() : has_capability(20);
+  if (known ? cpuinfo_has_arm_fp16_arith() : has_capability(hwcap_asimdhp)) isa |= feature_fp16;
+  const bool dotprod = known ? cpuinfo_has_arm_neon_dot() : has_capability(hwcap_asimddp);
   if (dotprod) isa |= has_i8mm() ? feature_dotprod | feature_i8mm : feature_dotprod;
 #else
   if (small) return isa;
   // Under emulation cpuinfo reads the file of another machine.
-  if (has_capability(12) || (known && cpuinfo_has_arm_neon())) isa |= isa_neon;
-  const bool fma = has_capability(16) || (known && cpuinfo_has_arm_neon_fma());  // VFPv4
+  if (has_capability(hwcap_neon) || (known && cpuinfo_has_arm_neon())) isa |= isa_neon;
+  const bool fma = has_capability(hwcap_vfpv4) || (known && cpuinfo_has_arm_neon_fma());
   if (fma && (isa & isa_neon) != 0) isa |= isa_neonfma;
 #endif
   return isa;

@@ -57,9 +57,8 @@ size_t allowed_of(const cpuinfo_cluster& cluster, const Affinity& affinity, bool
   return count;
 }
 
-// Counts what `count_of` counts in the clusters that are faster than the slowest one; in all clusters if there are none, or
-// if `all` are wanted. Goes from the slowest cluster to the fastest one, so that the first one that has any is the slowest
-// of those that count.
+// Sums count_of(cluster) over the clusters that are faster than the slowest one; over all clusters if there are none, or if
+// `all_wanted`. Goes from the slowest cluster to the fastest one, so the first with a count above 0 is the slowest.
 template <class CountOf>
 size_t count_fast(const cpuinfo_cluster* clusters, size_t count, const CountOf& count_of, bool all_wanted = false) {
   size_t fast = 0, all = 0;
