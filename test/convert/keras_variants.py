@@ -3,7 +3,7 @@
 Every model has one output for each of its variants: an environment variable VARIANTS says how many, SEED which ones.
 Inputs of sequences have steps of zeros, which masks leave out.
 """
-import os, random
+import itertools, os, random
 
 import numpy as np
 
@@ -135,15 +135,18 @@ class Variants:
         """Masks that functions of Keras 3 compute."""
         keras, L = self.keras, self.layers
         ops = keras.ops
+        # In turn: a random choice may leave out a function, which keras_models.py would report.
+        comparisons = itertools.cycle((ops.equal, ops.not_equal, ops.greater, ops.greater_equal, ops.less, ops.less_equal))
+        others = itertools.cycle((lambda mask, _: mask, lambda mask, _: ops.logical_not(mask),
+                                  lambda _, elements: ops.any(elements, axis=-1),
+                                  lambda mask, _: ops.logical_and(mask, ops.ones_like(mask))))
 
         def make(x, i):
-            numbers = self.pick(lambda: ops.equal(i, 1), lambda: ops.not_equal(i, 0), lambda: ops.greater(i, 1),
-                                lambda: ops.greater_equal(i, 2), lambda: ops.less(i, 2), lambda: ops.less_equal(i, 1))()
+            numbers = next(comparisons)(i, 1)
             rows = self.pick(ops.any, ops.all)(ops.not_equal(x, 0.0), axis=-1)
             mask = self.pick(ops.logical_and, ops.logical_or)(numbers, rows)
             elements = ops.logical_or(ops.expand_dims(mask, -1), ops.zeros_like(x, dtype="bool"))
-            mask = self.pick(lambda: mask, lambda: ops.logical_not(mask), lambda: ops.any(elements, axis=-1),
-                             lambda: ops.logical_and(mask, ops.ones_like(mask)))()
+            mask = next(others)(mask, elements)
             pairs = ops.logical_and(ops.expand_dims(mask, -1), ops.expand_dims(mask, -2))
             attention = L.MultiHeadAttention(2, 3, dropout=self.pick(0, 0.1))
             images = L.ConvLSTM1D(2, 2, return_sequences=self.flag(), go_backwards=self.flag())
