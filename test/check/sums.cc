@@ -69,9 +69,10 @@ Qs8cSums::Bias Qs8cSums::draw_bias(Random& random) const {
   const auto spread = static_cast<size_t>(spread_of(values));
   const auto bias = static_cast<int32_t>(random.below(4 * spread + 1)) - static_cast<int32_t>(2 * spread);
   if (values != Values::extreme) return bias;
-  const size_t kind = random.below(16);
-  if (kind == 0) return wrapping_add(INT32_MIN, bias);  // a limit, with more on either side
-  return kind < 3 ? bias * 4001 : bias;
+  const size_t kind = random.below(64);
+  if (kind == 0) return INT32_MIN;                      // the one without an absolute value
+  if (kind == 1) return wrapping_add(INT32_MIN, bias);  // near a limit, on either side
+  return kind < 10 ? bias * 4001 : bias;
 }
 
 float Qs8cSums::scale_of(size_t channel) const {

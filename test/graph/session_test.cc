@@ -406,7 +406,11 @@ TEST(Session, RunInAForkedChild) {
   };
   const pid_t child = fork();
   ASSERT_GE(child, 0);
-  if (child == 0) _exit(same(alone) && same(session_of(model, &options)) ? 0 : 1);
+  if (child == 0) {
+    if (!same(alone)) _exit(1);
+    // qemu (7.2) fails an assertion when a forked child starts a thread.
+    _exit(QUERN_EMULATED || same(session_of(model, &options)) ? 0 : 1);
+  }
   int status;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);

@@ -35,8 +35,8 @@ uint32_t expected_features() {
   if ((getauxval(AT_HWCAP) & HWCAP_ASIMDHP) != 0) isa |= feature_fp16;
   if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) isa |= feature_dotprod;
 #elif defined(__arm__)
-  if ((getauxval(AT_HWCAP) & HWCAP_NEON) != 0) isa |= isa_neon;
-  if ((isa & isa_neon) != 0 && (getauxval(AT_HWCAP) & HWCAP_VFPv4) != 0) isa |= isa_neonfma;
+  if ((getauxval(AT_HWCAP) & HWCAP_ARM_NEON) != 0) isa |= isa_neon;
+  if ((isa & isa_neon) != 0 && (getauxval(AT_HWCAP) & HWCAP_ARM_VFPv4) != 0) isa |= isa_neonfma;
 #endif
   return isa;
 }
