@@ -76,26 +76,6 @@ void on_tick(int signal, siginfo_t*, void* context) {
   if (ticks > hang_ticks) leave(signal, true, nullptr);
 }
 
-// The handlers have a stack of their own, since a kernel may have lost the real one.
-void install_handlers() {
-  static bool done = false;
-  if (done) return;
-  done = true;
-  static char stack[256 << 10];
-  stack_t alternative = {};
-  alternative.ss_sp = stack;
-  alternative.ss_size = sizeof stack;
-  sigaltstack(&alternative, nullptr);
-  struct sigaction action = {};
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  action.sa_mask = blocked_in_handlers();
-  action.sa_sigaction = on_fault;
-  for (int signal : faults) sigaction(signal, &action, nullptr);
-  action.sa_flags |= SA_RESTART;
-  action.sa_sigaction = on_tick;
-  sigaction(SIGALRM, &action, nullptr);
-}
-
 void set_timer(int microseconds) {
   itimerval timer = {};
   timer.it_interval.tv_usec = timer.it_value.tv_usec = microseconds;
@@ -186,6 +166,26 @@ std::span<const uint8_t> Guarded::surroundings() const {
   return {reinterpret_cast<const uint8_t*>(ours_ + begin_), end_ - begin_};
 }
 
+// The handlers have a stack of their own, since a kernel may have lost the real one.
+void install_handlers() {
+  static bool done = false;
+  if (done) return;
+  done = true;
+  static char stack[256 << 10];
+  stack_t alternative = {};
+  alternative.ss_sp = stack;
+  alternative.ss_size = sizeof stack;
+  sigaltstack(&alternative, nullptr);
+  struct sigaction action = {};
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  action.sa_mask = blocked_in_handlers();
+  action.sa_sigaction = on_fault;
+  for (int signal : faults) sigaction(signal, &action, nullptr);
+  action.sa_flags |= SA_RESTART;
+  action.sa_sigaction = on_tick;
+  sigaction(SIGALRM, &action, nullptr);
+}
+
 Fault call_guarded(Call& call) {
   install_handlers();
   fault = {};
@@ -216,6 +216,12 @@ bool in_child(const std::function<bool()>& body) {
   int status = 0;
   if (waitpid(child, &status, 0) != child) give_up("waitpid");
   return WIFEXITED(status) && WEXITSTATUS(status) == yes;
+}
+
+__attribute__((no_sanitize("thread"))) void overwrite(const void* code, std::span<const uint8_t> bytes) {
+  char* first = writable_code(code, bytes.size());
+  std::memcpy(first, bytes.data(), bytes.size());
+  __builtin___clear_cache(first, first + bytes.size());
 }
 
 void overwrite_with_noops(const void* code, size_t size) { fill_with(nop, code, size); }

@@ -90,6 +90,10 @@ struct Fault {
 };
 Fault call_guarded(Call& call);
 
+// Installs the handlers of faults and ticks, once. call_guarded and Storm do so by themselves; call it before them for
+// another handler to come in front of these.
+void install_handlers();
+
 // While one exists, a signal interrupts this thread every few microseconds and overwrites the stack below the red zone:
 // whoever keeps data there loses it. A call that is interrupted too often without returning is a hang.
 class Storm {
@@ -102,6 +106,9 @@ class Storm {
 
 // Runs `body` in a process of its own. True if it returned true there; false for everything else, death included.
 bool in_child(const std::function<bool()>& body);
+
+// Overwrites code of this process.
+void overwrite(const void* code, std::span<const uint8_t> bytes);
 
 // Overwrites code of this process with instructions that do nothing.
 void overwrite_with_noops(const void* code, size_t size);
