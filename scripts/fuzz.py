@@ -132,12 +132,18 @@ def try_reader(reader, seconds, models):
     (BUILD / (reader + ".log")).write_text(output)
     if not well:
         print(f"---- {reader}\n" + "\n".join(output.splitlines()[-60:]), flush=True)
-        return f"{reader:8}     a finding: {findings}, {BUILD / reader}.log", False
+        return f"{reader:8}     a finding: {findings}, {BUILD / reader}.log\n{finding_of(output)}", False
     count = int(re.search(r"number_of_executed_units:\s*(\d+)", output)[1])
     rate = int(re.search(r"average_exec_per_sec:\s*(\d+)", output)[1])
     part, lines = coverage(reader)
     (BUILD / (reader + ".lines")).write_text("".join(f"{c:5} of {n:5}  {name}\n" for name, (c, n) in lines.items()))
     return f"{reader:8} {count:10} {rate:8}/s {part:9.1%}", part >= LEAST_COVERAGE
+
+
+def finding_of(output):
+    """Returns the lines that say what a finding is, and a small file itself."""
+    said = [line for line in output.splitlines() if re.search("ERROR: |imported, but|runtime error|SUMMARY: |Base64: ", line)]
+    return "\n".join(f"    {line[:2000]}" for line in said)
 
 
 def plain(info):
@@ -171,8 +177,9 @@ def main():
     models = models_of_tests() if arguments.grow else None
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         rows = list(pool.map(lambda name: try_reader(name, arguments.seconds, models), names))
-    print("reader    executions      rate     lines")
-    print("\n".join(row for row, _ in rows))
+    table = "\n".join(["reader    executions      rate     lines", *(row for row, _ in rows)])
+    print(table)
+    (BUILD / "summary").write_text(table + "\n")
     if not all(well for _, well in rows):
         sys.exit(f"a finding, or less than {LEAST_COVERAGE:.0%} of the lines")
     for name in names if arguments.grow else []:
