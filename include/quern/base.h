@@ -52,6 +52,13 @@ extern "C" {
  *  have threads of their own (`threads` above 1, `parallel` NULL). These threads exist only in the parent, so the child
  *  must neither run, resize nor release such a session. The same holds for a pthreadpool of the host.
  *
+ *  Signals: on x86-64 Linux with AMX, planning an int8 layer asks the system once for the right to use tiles
+ *  (arch_prctl, ARCH_REQ_XCOMP_PERM), for all threads and for children of fork(), until exec(). From then on a stack of
+ *  sigaltstack() needs getauxval(AT_MINSIGSTKSZ) bytes, about 11 KiB: smaller ones are refused, and where a thread has
+ *  one already, the right is. A refusal goes to the log, and AVX-512 serves instead. `QUERN_ISA=avx512vnni` asks for
+ *  nothing, which a process needs whose seccomp filter kills at arch_prctl. No tile is in use when a call returns or
+ *  calls the host.
+ *
  *  dlclose(): libquern can be unloaded once all its objects are released and no call of it is running. Strings that it
  *  returned are gone then. libquern-extra stays loaded (extra.h). A library of the host that has registered kinds of
  *  nodes, an allocator or a log takes them back before it is unloaded (qn_unregister_kinds()).

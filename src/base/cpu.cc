@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +19,9 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 #elif defined(__linux__)
 #include <sys/auxv.h>
 #elif defined(__APPLE__)
@@ -41,6 +45,7 @@ constexpr Level levels[] = {
     {"avx512", true, isa_avx512},
     {"avx512vbmi", false, isa_avx512vbmi},
     {"avx512vnni", false, isa_avx512vnni},
+    {"amxint8", false, isa_amxint8},
     {"neon", true, isa_neon},
     {"neonfma", true, isa_neonfma},
     {"fp16", false, isa_fp16},
@@ -50,7 +55,8 @@ constexpr Level levels[] = {
 
 // The features that remain below each ceiling, in the order of `levels`. The ceilings of ARM leave all features of x86.
 constexpr uint32_t up_to_avx2 = isa_ref | isa_sse41 | isa_avx2;
-constexpr uint32_t all_of_x86 = up_to_avx2 | isa_avxvnni | isa_avx512vbmi | isa_avx512vnni;
+constexpr uint32_t up_to_avx512vnni = up_to_avx2 | isa_avxvnni | isa_avx512vbmi | isa_avx512vnni;
+constexpr uint32_t all_of_x86 = up_to_avx512vnni | isa_amxint8;
 constexpr uint32_t up_to_neon = all_of_x86 | isa_neon;
 constexpr uint32_t ceilings[] = {
     isa_ref,
@@ -59,6 +65,7 @@ constexpr uint32_t ceilings[] = {
     up_to_avx2 | isa_avxvnni,
     up_to_avx2 | isa_avx512,
     up_to_avx2 | isa_avx512vbmi,
+    up_to_avx512vnni,
     all_of_x86,
     up_to_neon,
     up_to_neon | isa_neonfma,
@@ -132,6 +139,7 @@ uint32_t detect_features([[maybe_unused]] bool known) {
   isa |= isa_avx512;
   if (has_all(more.c, {11})) isa |= feature_vnni;
   if (has_all(more.c, {1})) isa |= feature_vbmi;
+  if (has_tiles && has_all(saved, {17, 18}) && has_all(more.d, {24, 25})) isa |= feature_amxint8;
   return isa;
 }
 
@@ -400,6 +408,22 @@ const Cpu& cpu() {
   static pthread_once_t once = PTHREAD_ONCE_INIT;  // a static constructor would need the C++ runtime, this does not
   pthread_once(&once, [] { cpu = detect_cpu(); });
   return cpu;
+}
+
+bool may_use([[maybe_unused]] uint32_t features) {
+#if defined(__x86_64__) && defined(__linux__)
+  if (!has_tiles || (features & feature_amxint8) == 0) return true;
+  static bool permitted;
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, [] {
+    constexpr long req_xcomp_perm = 0x1023, tile_data = 18;  // names of Linux 5.16
+    permitted = syscall(SYS_arch_prctl, req_xcomp_perm, tile_data) == 0;
+    if (!permitted) log(QN_LOG_WARNING, "the system does not permit AMX: %s", std::strerror(errno));
+  });
+  return permitted;
+#else
+  return true;
+#endif
 }
 
 CpuIdentity cpu_identity() { return identity_of(cpuinfo_initialize() ? fastest_core() : nullptr); }

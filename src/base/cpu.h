@@ -17,6 +17,7 @@ enum Feature : uint32_t {
   feature_avxvnni = 1u << 4,   // dot products of bytes in vectors of 256 bits, encoded as AVX
   feature_vnni = 1u << 5,      // the same, encoded as AVX-512
   feature_vbmi = 1u << 6,      // permutations of bytes in vectors of 512 bits
+  feature_amxint8 = 1u << 7,   // dot products of bytes in tiles, which the system must permit: may_use()
   feature_neon = 1u << 8,      // ARM's Advanced SIMD; on arm64 it includes FMA
   feature_neonfma = 1u << 9,   // Advanced SIMD on 32-bit ARM with VFPv4, which adds FMA
   feature_fp16 = 1u << 10,     // arithmetic of half precision
@@ -34,6 +35,7 @@ constexpr uint32_t isa_avxvnni = feature_avx2 | feature_avxvnni;
 constexpr uint32_t isa_avx512 = feature_avx512;
 constexpr uint32_t isa_avx512vbmi = feature_avx512 | feature_vbmi;
 constexpr uint32_t isa_avx512vnni = feature_avx512 | feature_vnni;
+constexpr uint32_t isa_amxint8 = feature_avx512 | feature_vnni | feature_amxint8;
 constexpr uint32_t isa_neon = feature_neon;
 constexpr uint32_t isa_neonfma = feature_neonfma;
 constexpr uint32_t isa_fp16 = feature_neon | feature_fp16;
@@ -120,6 +122,11 @@ struct Cpu {
 // QUERN_CPUS    How many cores this process may use, all of them fast. 1 to 1024.
 // QUERN_PAGE    The size of pages, a multiple of the machine's, at most 1 MiB.
 const Cpu& cpu();
+
+// May this process use features that cpu() lists? Linux must permit tiles (feature_amxint8): the first call for them asks
+// (arch_prctl), for all threads and for good, and logs a refusal. From then on signal stacks must have the size that
+// getauxval(AT_MINSIGSTKSZ) returns, about 11 KiB. All other features need no permission. Thread-safe.
+bool may_use(uint32_t features);
 
 // Detects the machine and reads the environment anew: what cpu() does once.
 Cpu detect_cpu();

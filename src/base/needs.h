@@ -117,6 +117,13 @@ constexpr bool has_scaled_blocks = has_integers && (!small || (trimmed && has_ke
 constexpr bool quantizes_inputs =
     has_scaled_blocks || (has_integers && (!small || (trimmed && has_kernel("qn_gemm_qd8c_4x8_ref"))));
 
+// Kernels of tiles, which Linux alone permits. A small build has them only if its list names them.
+#ifdef __linux__
+constexpr bool has_tiles = has_integers && (!small || (trimmed && has_kernel("qn_gemm_qs8c_128x32_amxint8")));
+#else
+constexpr bool has_tiles = false;
+#endif
+
 // Kernels that multiply floats by weights of bytes as they are; others read such weights as floats when they pack them.
 constexpr bool has_byte_weights = has_integers && !small;
 static_assert(!has_byte_weights || quantizes_inputs, "their sums end as those of quantized inputs do");

@@ -99,7 +99,8 @@ inline bool runs_on(const Row& row, uint32_t features) { return (row.isa & ~feat
 // NULL, the row must be made for this core. Otherwise it must have that name and may be made for any core.
 inline bool may_choose(const Row& row, KernelType type, const char* name) {
   if (row.type != type || !runs_on(row, cpu().isa)) return false;
-  return name == nullptr ? (row.cores & cpu().core) != 0 : std::strcmp(name, row.name) == 0;
+  if (name == nullptr ? (row.cores & cpu().core) == 0 : std::strcmp(name, row.name) != 0) return false;
+  return may_use(row.isa);
 }
 
 // Is this a row for matrices of a single row, of the baseline or of ARM? Rows for several rows also serve such matrices,
@@ -117,6 +118,7 @@ constexpr bool is_needed(const TableRow& row) {
   if (!has_scaled_blocks && info_of(row.type).scales == Scales::block) return false;
   if (!quantizes_inputs && quantizes_rows(row.type)) return false;
   if (!has_byte_weights && row.type == KernelType::qw8c) return false;
+  if (!has_tiles && (row.isa & feature_amxint8) != 0) return false;
   if (!trimmed) return true;
   if (for_one_row(row) && !has_all_kernels) return false;
   if (!has_kernel(row.name) || (row.layout == QN_LAYOUT_PIXEL_BLOCKED && !has_sparse)) return false;

@@ -110,6 +110,8 @@ double PeakMeter::rate_on_this_thread(double seconds, PeakRegisters* registers) 
 
 namespace {
 
+bool runs_with(const PeakLoop& loop, uint32_t features) { return (loop.isa & ~features) == 0 && may_use(loop.isa); }
+
 // Loops take turns, so that a clock that rises meets all of them alike.
 std::vector<Peak> measure(const std::vector<const PeakLoop*>& loops, size_t rounds) {
   std::vector<PeakMeter> meters;
@@ -127,7 +129,7 @@ std::vector<Peak> measure(const std::vector<const PeakLoop*>& loops, size_t roun
 std::vector<Peak> measure_peaks() {
   std::vector<const PeakLoop*> loops;
   for (const PeakLoop& loop : all_peak_loops()) {
-    if ((loop.isa & ~cpu().isa) == 0) loops.push_back(&loop);
+    if (runs_with(loop, cpu().isa)) loops.push_back(&loop);
   }
   return measure(loops, 40);
 }
@@ -135,7 +137,7 @@ std::vector<Peak> measure_peaks() {
 const PeakLoop* fastest_loop(uint32_t features, PeakOf of) {
   std::vector<const PeakLoop*> loops;
   for (const PeakLoop& loop : all_peak_loops()) {
-    if (loop.of == of && (loop.isa & ~features) == 0) loops.push_back(&loop);
+    if (loop.of == of && runs_with(loop, features)) loops.push_back(&loop);
   }
   if (loops.size() <= 1) return loops.empty() ? nullptr : loops[0];
   const std::vector<Peak> peaks = measure(loops, 5);

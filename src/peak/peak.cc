@@ -74,11 +74,34 @@ void pairs_128(size_t turns, void* registers) { QN_LOOP_128(QN_FOR_8(QN_PAIRS_12
 #define QN_SUBTRACT_128(i, a, b) QN_MULTIPLY_128(a, b) "subps %%xmm11, %%xmm" #i "\n\t"
 void multiply_add_128(size_t turns, void* registers) { QN_LOOP_128(QN_FOR_8(QN_ADD_128) QN_FOR_8(QN_SUBTRACT_128)); }
 
+// Tiles of 16 rows, of 64 bytes each.
+struct TileShapes {
+  uint8_t palette = 1, zeros[15] = {};
+  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+#define QN_LOAD_TILE(i) "tileloadd 1024*" #i "(%[r], %[stride]), %%tmm" #i "\n\t"
+#define QN_STORE_TILE(i) "tilestored %%tmm" #i ", 1024*" #i "(%[r], %[stride])\n\t"
+#define QN_DOT_TILE(i, a, b) "tdpbssd %%tmm" #b ", %%tmm" #a ", %%tmm" #i "\n\t"
+#define QN_LOW_4(op) op(0) op(1) op(2) op(3)
+
+void dot_tiles(size_t turns, void* registers) {
+  static const TileShapes shapes;
+  asm volatile("ldtilecfg %[shapes]\n\t" QN_LOW_4(QN_LOAD_TILE) QN_LOAD_TILE(4) QN_LOAD_TILE(5) QN_LOAD_TILE(6)
+                   QN_LOAD_TILE(7) ".p2align 6\n1:\n\t" QN_DOT_TILE(0, 4, 6) QN_DOT_TILE(1, 4, 7) QN_DOT_TILE(2, 5, 6)
+                       QN_DOT_TILE(3, 5, 7) "dec %[n]\n\tjnz 1b\n\t" QN_LOW_4(QN_STORE_TILE) "tilerelease"
+               : [n] "+r"(turns)
+               : [shapes] "m"(shapes), [r] "r"(registers), [stride] "r"(size_t{64})
+               : "cc", "memory");
+}
+
 constexpr PeakLoop loops[] = {
     {isa_avx512, PeakOf::floats, 2 * 14 * 16 * 2, 14, 64, fma_512},
     {isa_avx2, PeakOf::floats, 2 * 12 * 8 * 2, 12, 32, fma_256},
     {isa_sse41, PeakOf::floats, 2 * 8 * 4 * 2, 8, 16, multiply_add_128},
     {isa_ref, PeakOf::floats, 2 * 8 * 4 * 2, 8, 16, multiply_add_128},
+    {isa_amxint8, PeakOf::bytes, 4 * 16 * 16 * 64 * 2, 4, 1024, dot_tiles},
     {isa_avx512vnni, PeakOf::bytes, 14 * 64 * 2, 14, 64, dot_512},
     {isa_avxvnni, PeakOf::bytes, 12 * 32 * 2, 12, 32, dot_256},
     {isa_avx2, PeakOf::bytes, 8 * 16 * 2, 8, 32, pairs_256},

@@ -13,7 +13,7 @@ namespace quern {
 // The numeric type that a loop multiplies: f32 or int8.
 enum class PeakOf { floats, bytes };
 
-// The vector registers of a loop, one after the other, before and after it runs: accumulators, then operands.
+// The registers of a loop, vectors or tiles, one after the other, before and after it runs: accumulators, then operands.
 class PeakRegisters {
  public:
   // Random values, as the operands of real work are: how much power a multiplication takes, and so the clock, depends
@@ -23,7 +23,7 @@ class PeakRegisters {
   const void* data() const { return words_; }
 
  private:
-  alignas(64) uint32_t words_[32 * 16];
+  alignas(64) uint32_t words_[8 * 256];  // 8 tiles; vectors are fewer bytes
 };
 
 struct PeakLoop {

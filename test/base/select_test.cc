@@ -237,8 +237,8 @@ bool candidates_keep_to(uint32_t levels, const Problem& problem) {
 
 // What the machine has beyond the ceiling is as good as absent.
 TEST(Select, NeverTakesARowAboveTheLevel) {
-  for (const char* name : {"ref", "sse41", "avx2", "avxvnni", "avx512", "avx512vbmi", "avx512vnni", "neon", "neonfma",
-                           "dotprod", "i8mm"}) {
+  for (const char* name : {"ref", "sse41", "avx2", "avxvnni", "avx512", "avx512vbmi", "avx512vnni", "amxint8", "neon",
+                           "neonfma", "dotprod", "i8mm"}) {
     const uint32_t up_to_level = isa_ceiling(isa_from_name(name));
     const auto holds = [&] {
       const uint32_t levels = cpu().isa;

@@ -101,6 +101,8 @@ std::string violations(const Call& call) {
     }
     if (dirty) add(list, "the upper halves of vectors are left in use (vzeroupper is missing)");
   }
+  const bool tiles = call.ask_xinuse != 0 && (call.xinuse & 0x60000) != 0;
+  if (tiles) add(list, "tiles are left in use (tilerelease is missing)");
 #else
   for (size_t i = 0; i < std::size(call.saved_vector); ++i) {
     if (call.saved_vector[i] != uint64_t{CALL_POISON} + i) add(list, std::string(saved_vector_names[i]) + " changed");

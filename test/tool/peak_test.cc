@@ -38,7 +38,7 @@ template <class Check>
 void for_each_loop(PeakOf of, Check check) {
   size_t count = 0;
   for (const PeakLoop& loop : all_peak_loops()) {
-    if (loop.of != of || (loop.isa & ~cpu().isa) != 0) continue;
+    if (loop.of != of || (loop.isa & ~cpu().isa) != 0 || !may_use(loop.isa)) continue;
     SCOPED_TRACE(isa_name(loop.isa));
     check(loop);
     ++count;

@@ -1,5 +1,7 @@
 #include "op/algorithm/cost.h"
 
+#include <cmath>
+
 #include "base/math.h"
 
 namespace quern {
@@ -16,6 +18,19 @@ double reach(const ProductTile& tile) { return !tile.one_row() ? double{machine(
 // leave out the second vector of a panel if it has no channels.
 size_t multiplied(const ProductTile& tile, size_t left) {
   return (tile.row.isa & isa_avx512) != 0 ? round_up(left, size_t{16}) : tile.nr;
+}
+
+// Cycles of a kernel of tiles for so many rows and a panel of 32 channels. Blocks of up to 32 rows take two tiles of rows
+// by two of channels, and steps of 16 dwords of k; a dot product of tiles takes the longer the more rows there are. The
+// sums of a pair of rows end meanwhile, but for a part of them.
+double matrix_cycles(size_t rows, double depth) {
+  const MachineRow& m = machine();
+  const size_t blocks = divide_up(rows, size_t{32}), each = divide_up(rows, blocks);
+  const auto dot = [&](size_t count) { return m.dot_cycles + m.dot_row_cycles * static_cast<double>(count); };
+  const double step = 2 * (dot(divide_up(each, size_t{2})) + dot(std::max<size_t>(each / 2, 1)));
+  const double steps = std::ceil(depth / 16) * step,
+               ends = static_cast<double>(divide_up(each, size_t{2})) * m.pair_cycles;
+  return static_cast<double>(blocks) * (std::max(steps, ends) + m.unhidden_ends * std::min(steps, ends));
 }
 
 // The cache lines that a tile reads of A.
@@ -36,6 +51,7 @@ Level level_of(const Row& row) {
     case isa_neon: return {4, 1};
     case isa_neonfma: return {4, 1};
 #ifndef QN_NO_INTEGERS
+    case isa_amxint8:
     case isa_avx512vnni: return {16, 1};
     case isa_avxvnni: return {8, 1};
     case isa_dotprod: return {4, 1};
@@ -54,6 +70,7 @@ double ProductTile::multiply() const {
 }
 
 size_t ProductTile::most_rows(const Row& row, size_t nr) {
+  if (has_tiles && (row.isa & feature_amxint8) != 0) return SIZE_MAX;
   return std::max<size_t>(tile_vectors * static_cast<size_t>(level_of(row).lanes) / nr, 1);
 }
 
@@ -89,7 +106,9 @@ double tiles_cycles(const Problem& p, const ProductTile& tile, double depth, dou
   const double idle = static_cast<double>(sets * tile.together()) / static_cast<double>(panels);
   const auto call = [&](size_t count, size_t channels, double weights, double waits) {
     const double store = static_cast<double>(count * channels) / level_of(tile.row).lanes * tile.end_cycles();
-    double sums = depth * step_cycles(tile, count, channels, waits) + store + machine().call_cycles + per_tile;
+    double sums = tile.of_tiles()
+                      ? matrix_cycles(count, depth) + per_tile
+                      : depth * step_cycles(tile, count, channels, waits) + store + machine().call_cycles + per_tile;
     if (machine().pass_cycles > 0 && tile.passes > 1)
       sums += machine().pass_cycles + machine().pass_line_cycles * lines_of_a(count, depth);
     return std::max(sums * idle, depth * weights);

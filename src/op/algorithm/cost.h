@@ -61,6 +61,9 @@ struct ProductTile {
         passes(small ? 1 : tile.mr / mr) {}  // small builds know no machine on which it matters
   static size_t most_rows(const Row& row, size_t nr);
 
+  // Does it multiply tiles? Then its cost is matrix_cycles().
+  bool of_tiles() const { return has_tiles && (row.isa & feature_amxint8) != 0; }
+
   bool one_row() const { return mr == 1; }
   bool of_bytes() const { return quern::of_bytes(row); }
   // Bytes of an output channel's weights for one step.

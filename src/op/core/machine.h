@@ -86,6 +86,11 @@ struct MachineRow {
   float deal_cycles = 0.074f;       // sparse: cycles to deal an element of the input out to its row, vectors of 16
   float column_step_cycles = 3;     // sparse: cycles of a step of four rows for a single pixel
   float sparse_run_cycles = 200;    // sparse: cycles to begin a run
+  // Kernels of tiles (AMX).
+  float dot_cycles = 4.5f;  // cycles of a dot product of tiles, and more for each row of A
+  float dot_row_cycles = 0.72f;
+  float pair_cycles = 15;      // cycles to end two rows of 32 sums
+  float unhidden_ends = 0.3f;  // the part of the shorter of both that the longer one does not hide
   // Estimates for dense kernels expect weights from far away. Sparse kernels read less of them, but where weights are
   // near after all, dense kernels gain more: this factor of sparse kernels favours those where the difference is small.
   float sparse_caution = 1.1f;

@@ -1,0 +1,70 @@
+// The permission to use tiles (AMX), which the system may refuse.
+#include <gtest/gtest.h>
+
+#include "base/cpu.h"
+#include "kernel/gemm.h"
+#include "kernel/select.h"
+
+#if defined(__x86_64__) && defined(__linux__)
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+namespace quern {
+namespace {
+
+size_t refusals = 0;
+
+void count_refusals() {
+  qn_set_log(
+      [](void*, qn_log_level, const char* line) { refusals += std::strstr(line, "does not permit AMX") != nullptr; },
+      nullptr);
+}
+
+// From now on arch_prctl() fails.
+bool refuse_permissions() {
+  sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_arch_prctl, 0, 1),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog filter = {static_cast<uint16_t>(std::size(code)), code};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+// 0 if two plans get the next level and the log says so once.
+int plan_refused() {
+  count_refusals();
+  if (!refuse_permissions()) return 1;
+  if (may_use(isa_amxint8) || !may_use(isa_avx512vnni)) return 2;
+  for (int i = 0; i < 2; ++i) {
+    if ((best(gemm_rows(), KernelType::qs8c).isa & feature_amxint8) != 0) return 3;
+  }
+  return refusals == 1 ? 0 : 4;
+}
+
+// Each in a process of its own, since a process asks once.
+TEST(Tiles, ServeWherePermitted) {
+  if ((cpu().isa & feature_amxint8) == 0) GTEST_SKIP() << "needs AMX";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto serve = [] {
+    count_refusals();
+    const bool used = (best(gemm_rows(), KernelType::qs8c).isa & feature_amxint8) != 0;
+    return used == may_use(isa_amxint8) && used == (refusals == 0) ? 0 : 1;
+  };
+  EXPECT_EXIT(_exit(serve()), testing::ExitedWithCode(0), "");
+}
+
+TEST(Tiles, GiveWayWhereRefused) {
+  if ((cpu().isa & feature_amxint8) == 0) GTEST_SKIP() << "needs AMX";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(_exit(plan_refused()), testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace quern
+#endif
