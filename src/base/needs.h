@@ -118,7 +118,7 @@ constexpr bool quantizes_inputs =
     has_scaled_blocks || (has_integers && (!small || (trimmed && has_kernel("qn_gemm_qd8c_4x8_ref"))));
 
 // Kernels of tiles, which Linux alone permits. A small build has them only if its list names them.
-#ifdef __linux__
+#if defined(__x86_64__) && defined(__linux__)
 constexpr bool has_tiles = has_integers && (!small || (trimmed && has_kernel("qn_gemm_qs8c_128x32_amxint8")));
 #else
 constexpr bool has_tiles = false;

@@ -100,7 +100,7 @@ inline bool runs_on(const Row& row, uint32_t features) { return (row.isa & ~feat
 inline bool may_choose(const Row& row, KernelType type, const char* name) {
   if (row.type != type || !runs_on(row, cpu().isa)) return false;
   if (name == nullptr ? (row.cores & cpu().core) == 0 : std::strcmp(name, row.name) != 0) return false;
-  return may_use(row.isa);
+  return !has_tiles || may_use(row.isa);
 }
 
 // Is this a row for matrices of a single row, of the baseline or of ARM? Rows for several rows also serve such matrices,
