@@ -9,7 +9,7 @@
 namespace quern::check {
 namespace {
 
-bool is_forbidden(const Kernel& kernel) { return !runs_on(*kernel.row, cpu().isa) || !may_use(kernel.row->isa); }
+bool is_forbidden(const Kernel& kernel) { return !runs_here(*kernel.row); }
 
 class Forbid : public testing::Environment {
   void SetUp() override {

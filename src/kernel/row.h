@@ -95,12 +95,18 @@ inline bool of_bytes(const Row& row) { return has_integers && info_of(row.type).
 // Can this row run on a CPU with these features?
 inline bool runs_on(const Row& row, uint32_t features) { return (row.isa & ~features) == 0; }
 
+// Does it multiply tiles (AMX)? Only rows of some builds for x86 do.
+inline bool of_tiles(const Row& row) { return has_tiles && (row.isa & feature_amxint8) != 0; }
+
+// Can this row run here, with what QUERN_ISA leaves and the system permits?
+inline bool runs_here(const Row& row) { return runs_on(row, cpu().isa) && (!of_tiles(row) || may_use(row.isa)); }
+
 // May this row be chosen on this CPU (as QUERN_ISA and QUERN_CORE describe it) for numbers of this type? If `name` is
 // NULL, the row must be made for this core. Otherwise it must have that name and may be made for any core.
 inline bool may_choose(const Row& row, KernelType type, const char* name) {
-  if (row.type != type || !runs_on(row, cpu().isa)) return false;
+  if (row.type != type) return false;
   if (name == nullptr ? (row.cores & cpu().core) == 0 : std::strcmp(name, row.name) != 0) return false;
-  return !has_tiles || may_use(row.isa);
+  return runs_here(row);
 }
 
 // Is this a row for matrices of a single row, of the baseline or of ARM? Rows for several rows also serve such matrices,

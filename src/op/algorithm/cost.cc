@@ -70,7 +70,7 @@ double ProductTile::multiply() const {
 }
 
 size_t ProductTile::most_rows(const Row& row, size_t nr) {
-  if (has_tiles && (row.isa & feature_amxint8) != 0) return SIZE_MAX;
+  if (quern::of_tiles(row)) return SIZE_MAX;
   return std::max<size_t>(tile_vectors * static_cast<size_t>(level_of(row).lanes) / nr, 1);
 }
 

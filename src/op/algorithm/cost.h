@@ -62,7 +62,7 @@ struct ProductTile {
   static size_t most_rows(const Row& row, size_t nr);
 
   // Does it multiply tiles? Then its cost is matrix_cycles().
-  bool of_tiles() const { return has_tiles && (row.isa & feature_amxint8) != 0; }
+  bool of_tiles() const { return quern::of_tiles(row); }
 
   bool one_row() const { return mr == 1; }
   bool of_bytes() const { return quern::of_bytes(row); }
