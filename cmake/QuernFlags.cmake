@@ -44,6 +44,9 @@ function(quern_precompile target)
   else()
     list(TRANSFORM ARGN REPLACE "(.+)" "$<$<COMPILE_LANGUAGE:CXX>:<\\1$<ANGLE-R>>")
     target_precompile_headers(${target} PRIVATE ${ARGN})
+    # Clang keeps the headers' times otherwise, and what is compiled with them is new to ccache each time.
+    target_compile_options(${target} PRIVATE
+      "$<$<COMPILE_LANG_AND_ID:CXX,Clang,AppleClang>:SHELL:-Xclang -fno-pch-timestamp>")
   endif()
 endfunction()
 
@@ -71,7 +74,7 @@ function(quern_unite list)
     list(APPEND groups ${group})
     set(options_${group} "${options}")
     get_property(alone_${group} SOURCE ${source} PROPERTY SKIP_PRECOMPILE_HEADERS)
-    string(APPEND text_${group} "#include \"${source}\"\n")
+    string(APPEND text_${group} "#include \"${path}\"\n")
   endforeach()
   list(REMOVE_DUPLICATES groups)
   foreach(group IN LISTS groups)

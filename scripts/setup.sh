@@ -3,7 +3,7 @@
 # packages are installed.
 #
 #   scripts/setup.sh [build] [test] [fuzz] [arm64] [armv7] [clang] [oldest] [targets] [engines] [predict] [peers] [check]
-#     [training]
+#     [ccache] [training]
 #
 # Default: build test.
 set -euo pipefail
@@ -34,6 +34,8 @@ predict=(llvm-19)
 peers=(libdnnl-dev libopenblas-pthread-dev libblis-openmp-dev)
 # Programs that check the sources.
 check=(clang-format-14 clang-14 git)
+# Keeps what compilers made, for .ci/run.
+ccache=(ccache)
 # For scripts/train_digits.py; large packages.
 training=(python3-torch python3-sklearn)
 
@@ -42,12 +44,12 @@ groups=("$@")
 wanted=()
 for group in "${groups[@]}"; do
   case $group in
-    build | test | fuzz | arm64 | armv7 | clang | oldest | targets | engines | predict | peers | check | training)
+    build | test | fuzz | arm64 | armv7 | clang | oldest | targets | engines | predict | peers | check | ccache | training)
       declare -n list=$group
       wanted+=("${list[@]}")
       ;;
     *)
-      echo "setup.sh: no group '$group'; there are build, test, fuzz, arm64, armv7, clang, oldest, targets, engines, predict, peers, check, training" >&2
+      echo "setup.sh: no group '$group'; there are build, test, fuzz, arm64, armv7, clang, oldest, targets, engines, predict, peers, check, ccache, training" >&2
       exit 2
       ;;
   esac

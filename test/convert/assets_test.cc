@@ -16,6 +16,7 @@
 #include "arrays.h"
 #include "convert/convert.h"
 #include "graph/pass/passes.h"
+#include "source_dir.h"
 
 namespace quern {
 namespace {

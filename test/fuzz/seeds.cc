@@ -23,6 +23,7 @@
 #include "convert/onnx/onnx.pb.h"
 #include "graph/file/format.h"
 #include "graph/pass/passes.h"
+#include "source_dir.h"
 
 namespace quern {
 namespace {

@@ -17,6 +17,7 @@
 #include "graph/file/model_generated.h"
 #include "graph/ir/rules.h"
 #include "small_graphs.h"
+#include "source_dir.h"
 
 namespace quern::test {
 namespace {

@@ -12,6 +12,7 @@
 #include "../check/flushing.h"
 #include "graph/ir/custom.h"
 #include "small_graphs.h"
+#include "source_dir.h"
 
 namespace quern::test {
 namespace {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "small_graphs.h"
+#include "source_dir.h"
 
 namespace quern::test {
 namespace {

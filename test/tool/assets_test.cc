@@ -11,6 +11,7 @@
 #include "compress/prune.h"
 #include "graph/file/format.h"
 #include "process.h"
+#include "source_dir.h"
 #include "tool/input/npy.h"
 #include "tool/input/preprocess.h"
 #include "tool/model.h"

@@ -12,6 +12,7 @@
 
 #include "base/cpus.h"
 #include "command_fixture.h"
+#include "source_dir.h"
 
 namespace quern {
 namespace {
