@@ -1,35 +1,38 @@
-// C[m][n] = requantize(bias[n] + sum over k of A[m][k] * W[k][n]) of bytes, by tiles: 128 rows x 32 channels.
+// C[m][n] = requantize(bias[n] + sum over k of A[m][k] * W[k][n]) of bytes, by tiles: 256 rows x 32 channels.
 // Contract: src/kernel/gemm.h; panels have the format k4, sums times scales fit 32 bits
 //
 //   args   rdi mr  rsi nc  rdx k  rcx a  r8 a_stride  r9 w  [rsp+8] c  c_stride  p
-//   masks  k1 the channels that exist   k2 the bytes of a row in the first step
+//   masks  k1 the channels that exist   k2 the bytes of a row in the first step   k3 k4 free
 //   tiles  0-3 sums: rows r and channels c of a block are tile 2r+c   4 5 A, rows 0 and 1   6 7 W, channels 0 and 1
 //
 // A block is up to 32 rows, half of them in each tile.  All blocks have the same number of rows; the last one begins
 // within the one before it if need be, and computes some rows again.
 //
-// A panel takes S steps of four dot products of tiles.  All steps have the same number of dwords of k, so the one that
-// ends k may begin within the step before it; there its copy of A is 0.  It is the first step:
+// A panel takes S steps of four dot products of tiles.  All steps have 16 dwords of k, if there are so many, so the one
+// that ends k may begin within the step before it; there its copy of A is 0.  It is the first step:
 //
-//   10 dwords, S = 3     0 1 2 3 | 4 5 6 7 | 8 9     first step: dwords 6 to 9, as 0 0 8 9
+//   37 dwords, S = 3     0 .. 15 | 16 .. 31 | 32 .. 36     first step: dwords 21 to 36, as eleven zeros and 32 to 36
 //
 // All of a block of A is copied if rows of its tiles would cross cache lines: these take 53 cycles to load, not 8.
 //
-// The sums of a panel are stored in the first step of the next one, and end between its dot products: so long as tiles
-// are in use, other operations on vectors take twice as long, and most of the time is spent there.
+// The sums of a panel are stored in the first step of the next one, and end between the dot products of the one after that:
+// so long as tiles are in use, other operations on vectors take twice as long, and most of the time is spent there. They
+// do not end sooner, because a load of what a tile has just stored waits for everything before it.
 #include "gemm.h"
 #include "tile_avx512vnni.h"
 
+#define KEPT_BYTES 40960                // so much of W stays in the L1 cache
 #define COPIED_STEPS 15                 // blocks with more steps are not copied, but for their first steps
 #define STEP_BYTES 2048                 // of a copy: 32 rows of 64 bytes
 
 // Scratch memory, at r15.
-#define SUMS 64                         // behind the configuration: 33 rows of 32 sums
-#define COPY 4352                       // the first step, then the others
+#define SUMS 64                         // behind the configuration, twice: 33 rows of 32 sums
+#define SUMS_BYTES 4224
+#define COPY (SUMS + 2 * SUMS_BYTES)    // the first step, then the others
 
-// The frame, nine pages.  Scratch memory begins at a multiple of 64 bytes behind the variables.
-#define VARIABLES 208
-#define FRAME 36864
+// The frame, ten pages.  Scratch memory begins at a multiple of 64 bytes behind the variables.
+#define VARIABLES 272
+#define FRAME 40960
 #if VARIABLES + 64 + COPY + COPIED_STEPS * STEP_BYTES > FRAME
 #error "the frame is too small"
 #endif
@@ -58,26 +61,95 @@
 #define OTHER_A0 qword ptr [rsp + 184]  // the tiles of A in the second step, with stride rdx
 #define OTHER_A1 qword ptr [rsp + 192]
 #define PANEL_C qword ptr [rsp + 200]   // C of the panel
+#define AT_ONCE 208                     // at rsp: pairs of rows that end between two dot products
+#define STORED qword ptr [rsp + 216]    // where the sums of tiles are stored next
+#define STORED_ROWS qword ptr [rsp + 224]  // how many; none in the first panel
+#define STORED_LEFT qword ptr [rsp + 232]  // their LEFT, EPILOGUE and PANEL_C
+#define STORED_P qword ptr [rsp + 240]
+#define STORED_C qword ptr [rsp + 248]
+#define STREAMS byte ptr [rsp + 264]   // 1 if W streams
+#define TILE_2 qword ptr [rsp + 256]    // bytes from the sums of tile 0 to those of tile 2
 #define ARGS rsp + FRAME + 56           // c  c_stride  p
 
 // Ends a pair of rows of sums, at r13: the even row of C is at r8, the odd one at r8 + r14.  Behind an odd last row is
-// none: r14 is 0, and the even row is stored last, over it.  r11d pairs are left.
+// none: r14 is 0, and the even row is stored last, over it.  r11d pairs are left.  Microcode of tiles takes half of what
+// the processor decodes, so few instructions matter here.
 .macro end_two
-        vmovdqa32 zmm4, [r13]
-        vmovdqa32 zmm5, [r13 + 64]
-        vmovdqa32 zmm6, [r13 + 128]
-        vmovdqa32 zmm7, [r13 + 192]
-        end_row_16 4, 5, zmm0, zmm1
-        end_row_16 6, 7, zmm0, zmm1
-        end_pair 4, 6
+        vcvtdq2ps zmm4, [r13]
+        vcvtdq2ps zmm5, [r13 + 64]
+        vcvtdq2ps zmm6, [r13 + 128]
+        vcvtdq2ps zmm7, [r13 + 192]
+        vmulps  zmm4, zmm4, zmm0
+        vmulps  zmm5, zmm5, zmm1
+        vmulps  zmm6, zmm6, zmm0
+        vmulps  zmm7, zmm7, zmm1
+        vcvtps2dq zmm4, zmm4
+        vcvtps2dq zmm5, zmm5
+        vcvtps2dq zmm6, zmm6
+        vcvtps2dq zmm7, zmm7
+        vpackssdw zmm4, zmm4, zmm5
+        vpackssdw zmm6, zmm6, zmm7
+        vpaddsw zmm4, zmm4, zmm30
+        vpaddsw zmm6, zmm6, zmm30
+        vpacksswb zmm4, zmm4, zmm6
+        vpermd  zmm4, zmm31, zmm4
+        vpcmpgtb k3, zmm28, zmm4        // no vpmaxsb, which would wait for the port of the conversions
+        vpcmpgtb k4, zmm4, zmm29
+        vmovdqu8 zmm4{k3}, zmm28
+        vmovdqu8 zmm4{k4}, zmm29
         vextracti64x4 ymm5, zmm4, 1
         vmovdqu8 [r8 + r14]{k1}, ymm5
         vmovdqu8 [r8]{k1}, ymm4
         mov     r14, r10
-        sub     r8, r10
-        sub     r8, r10
         sub     r13, 256
+        lea     r8, [r8 + 2 * r12]
         dec     r11d
+.endm
+
+// The sums that are stored are the next ones to end, from the last pair of rows on.
+.macro begin_ends
+        mov     rax, STORED_P
+        load_scales rax
+        mov     rsi, STORED_LEFT
+        lanes   k1, rsi, esi, eax
+        mov     r11, STORED_ROWS
+        lea     r13, [r11 - 1]          // the last even row
+        and     r13, -2
+        mov     r8, r13
+        imul    r8, r10
+        add     r8, STORED_C
+        shl     r13, 7
+        add     r13, STORED
+        xor     r14d, r14d
+        test    r11d, 1
+        cmovz   r14, r10
+        inc     r11d
+        shr     r11d, 1
+.endm
+
+.macro end_some
+        call    L(end_some)
+.endm
+
+// Four products, of A at rbx and rbp and W at rax.  What streams through the L1 cache is loaded as such, so that the other
+// stays: W if it is large, which makes A of a block stay for all panels, otherwise A if rows are long.
+.macro step load_a, load_w, between
+        \load_a tmm4, [rbx + rdx]
+        \load_w tmm6, [rax + rcx]
+        tdpbssd tmm0, tmm4, tmm6
+        \between
+        \load_w tmm7, [rax + rcx + 64]
+        tdpbssd tmm1, tmm4, tmm7
+        \between
+        \load_a tmm5, [rbp + rdx]
+        tdpbssd tmm2, tmm5, tmm6
+        \between
+        tdpbssd tmm3, tmm5, tmm7
+        \between
+        add     rbx, NEXT_A
+        add     rbp, NEXT_A
+        add     rax, STEP_W
+        dec     rdi
 .endm
 
 // The sums of a tile go to memory.  It begins again with the biases of the panel at r9, and its first product.
@@ -87,7 +159,7 @@
         tdpbssd tmm\tile, tmm\a, tmm\w
 .endm
 
-fn qn_gemm_qs8c_128x32_amxint8
+fn qn_gemm_qs8c_256x32_amxint8
         save    rbx, rbp, r12, r13, r14, r15
         lea     rax, [rsp - FRAME]
         .cfi_def_cfa rax, FRAME + 56
@@ -125,15 +197,20 @@ fn qn_gemm_qs8c_128x32_amxint8
         cmovz   esi, edx
         sub     eax, esi
         mov     SECOND, rax
+        shl     rax, 7
+        mov     TILE_2, rax
 
         lea     r10, [r9 + 3]           // dwords of k
         shr     r10, 2
         lea     r12, [r10 + 15]         // S
         shr     r12, 4
-        lea     rax, [r10 + r12 - 1]    // dwords of a step
-        xor     edx, edx
-        div     r12
-        mov     r11, rax
+        mov     eax, 5                  // at least 16 pairs end between 4 S dot products
+        sub     rax, r12
+        cmovle  rax, rdx                // 1
+        mov     [rsp + AT_ONCE], rax
+        mov     r11d, 16                // dwords of a step
+        cmp     r10, r11
+        cmovb   r11, r10
 
         vpxor   xmm0, xmm0, xmm0        // shapes of tiles: bytes of a row, then the number of rows
         vmovdqa64 [r15], zmm0
@@ -196,7 +273,18 @@ fn qn_gemm_qs8c_128x32_amxint8
 1:      mov     COPIES, rbx
 
         xor     r11d, r11d
+        mov     STORED_ROWS, r11
+        mov     rax, [ARGS + 16]
+        mov     STORED_P, rax
+        lea     rax, [r15 + SUMS]
+        mov     STORED, rax
+        imul    r9, CHANNELS
+        cmp     r9, KEPT_BYTES
+        seta    STREAMS
         mov     ecx, 128
+        mov     r10, [ARGS + 8]
+        mov     r12, r10
+        neg     r12
 
         // A block.
 0:      mov     rax, BLOCK
@@ -239,9 +327,10 @@ fn qn_gemm_qs8c_128x32_amxint8
         dec     rdi
         jnz     2b
 
-        mov     r12, COPIES             // and of all others
-        sub     r12, 1
-        jz      4f
+        cmp     COPIES, 1               // and of all others
+        je      4f
+        mov     rbp, COPIES
+        dec     rbp
         lea     r9, [r15 + COPY + STEP_BYTES]
 2:      mov     rsi, rbx
         mov     rax, r9
@@ -254,7 +343,7 @@ fn qn_gemm_qs8c_128x32_amxint8
         jnz     3b
         add     rbx, STEP_A
         add     r9, STEP_BYTES
-        dec     r12
+        dec     rbp
         jnz     2b
         lea     rbx, [r15 + COPY + STEP_BYTES]
         mov     rbp, SECOND
@@ -272,24 +361,28 @@ fn qn_gemm_qs8c_128x32_amxint8
         mov     EPILOGUE, rax
         mov     rax, C
         mov     PANEL_C, rax
-        mov     r12, SECOND
-        shl     r12, 7
-        lea     r12, [r15 + r12 + SUMS]
 
         // A panel.
 1:      mov     rsi, FIRST_STRIDE
         mov     rax, FIRST_A0
         tileloadd tmm4, [rax + rsi]
+        mov     rax, FIRST_A1
+        tileloadd tmm5, [rax + rsi]
+5:      mov     rdi, STORED
+        mov     rbp, TILE_2
+        add     rbp, rdi
         mov     rax, FIRST_W
         add     rax, r9
         tileloadd tmm6, [rax + rcx]
-        turn    0, r15 + SUMS, 0, 4, 6
+        turn    0, rdi, 0, 4, 6
+        end_some
         tileloadd tmm7, [rax + rcx + 64]
-        turn    1, r15 + SUMS, 64, 4, 7
-        mov     rax, FIRST_A1
-        tileloadd tmm5, [rax + rsi]
-        turn    2, r12, 0, 5, 6
-        turn    3, r12, 64, 5, 7
+        turn    1, rdi, 64, 4, 7
+        end_some
+        turn    2, rbp, 0, 5, 6
+        end_some
+        turn    3, rbp, 64, 5, 7
+        end_some
 
         mov     rdi, STEPS
         test    rdi, rdi
@@ -297,69 +390,70 @@ fn qn_gemm_qs8c_128x32_amxint8
         mov     rbx, OTHER_A0
         mov     rbp, OTHER_A1
         lea     rax, [r9 + 128]
-2:      tileloadd tmm4, [rbx + rdx]
-        tileloadd tmm6, [rax + rcx]
-        tdpbssd tmm0, tmm4, tmm6
-        tileloadd tmm7, [rax + rcx + 64]
-        tdpbssd tmm1, tmm4, tmm7
-        call    L(end_some)
-        tileloadd tmm5, [rbp + rdx]
-        tdpbssd tmm2, tmm5, tmm6
-        tdpbssd tmm3, tmm5, tmm7
-        call    L(end_some)
-        add     rbx, NEXT_A
-        add     rbp, NEXT_A
-        add     rax, STEP_W
-        dec     rdi
+        cmp     STREAMS, 0
+        jne     4f
+2:      test    r11d, r11d
+        jz      2f
+        step    tileloadd, tileloadd, end_some
         jnz     2b
-
-3:      test    r11d, r11d              // the rest of the sums of the panel before
+        jmp     3f
+2:      step    tileloaddt1, tileloadd
+        jnz     2b
+        jmp     3f
+4:      test    r11d, r11d
         jz      4f
-2:      end_two
-        jnz     2b
+        step    tileloadd, tileloaddt1, end_some
+        jnz     4b
+        jmp     3f
+4:      step    tileloadd, tileloaddt1
+        jnz     4b
 
-4:      mov     rax, EPILOGUE           // this panel's sums are next
-        load_scales rax
+3:      begin_ends                      // all sums before these have ended
+        lea     rax, [r15 * 2 + 2 * SUMS + SUMS_BYTES]
+        sub     rax, STORED
+        mov     STORED, rax             // the other one
+        mov     rax, BLOCK
+        mov     STORED_ROWS, rax
+        mov     rsi, LEFT
+        mov     STORED_LEFT, rsi
+        mov     rax, EPILOGUE
+        mov     STORED_P, rax
         add     rax, REQUANTIZE_SCALES + 128
         mov     EPILOGUE, rax
-        mov     rsi, LEFT
-        lanes   k1, rsi, esi, eax
-        mov     r10, [ARGS + 8]
-        mov     r11, BLOCK
-        lea     r13, [r11 - 1]          // the last even row
-        and     r13, -2
-        mov     r8, r13
-        imul    r8, r10
-        add     r8, PANEL_C
-        shl     r13, 7
-        lea     r13, [r15 + r13 + SUMS]
-        xor     r14d, r14d
-        test    r11d, 1
-        cmovz   r14, r10
-        inc     r11d
-        shr     r11d, 1
-        add     PANEL_C, 32
+        mov     rax, PANEL_C
+        mov     STORED_C, rax
+        add     rax, 32
+        mov     PANEL_C, rax
         add     r9, PANEL
         sub     rsi, 32
         mov     LEFT, rsi
-        ja      1b
+        jbe     6f
+        cmp     STEPS, 0
+        je      5b                      // the tiles of A stay
+        jmp     1b
 
-        mov     rax, BLOCK              // the next block
+6:      mov     rax, BLOCK              // the next block
         mov     rdx, rax
         imul    rdx, A_STRIDE
         add     A, rdx
         mov     rdx, rax
-        imul    rdx, r10
+        imul    rdx, [ARGS + 8]
         add     C, rdx
         sub     ROWS, rax
         ja      0b
 
-        tilestored [r15 + rcx + SUMS], tmm0
-        tilestored [r15 + rcx + SUMS + 64], tmm1
-        tilestored [r12 + rcx], tmm2
-        tilestored [r12 + rcx + 64], tmm3
-1:      end_two
-        jnz     1b
+        mov     esi, 16
+        call    L(end_rest)
+        mov     rdi, STORED
+        mov     rbp, TILE_2
+        add     rbp, rdi
+        tilestored [rdi + rcx], tmm0
+        tilestored [rdi + rcx + 64], tmm1
+        tilestored [rbp + rcx], tmm2
+        tilestored [rbp + rcx + 64], tmm3
+        begin_ends
+        mov     esi, 16
+        call    L(end_rest)
 
         tilerelease
         vzeroupper
@@ -367,11 +461,14 @@ fn qn_gemm_qs8c_128x32_amxint8
         restore rbx, rbp, r12, r13, r14, r15
         ret
 
-L(end_some):                            // up to two pairs of rows of the panel before
+L(end_some):                            // as many pairs of rows as may end at once
+        mov     rsi, [rsp + 8 + AT_ONCE]
+L(end_rest):                            // up to esi pairs
         test    r11d, r11d
-        jz      1f
-        end_two
-        jz      1f
-        end_two
-1:      ret
-endfn qn_gemm_qs8c_128x32_amxint8
+        jz      2f
+1:      end_two
+        jz      2f
+        dec     esi
+        jnz     1b
+2:      ret
+endfn qn_gemm_qs8c_256x32_amxint8

@@ -94,11 +94,12 @@ bool check_size(Checker& checker, GemmMemory& memory, const GemmTile& tile, size
   return std::all_of(rows.begin(), rows.end(), [&](size_t m) { return problem.check(checker, memory, m, side, gap); });
 }
 
-// Every number of rows, most first. Kernels of tiles take so many that those next to a multiple of 16 must do.
+// Every number of rows, most first. Kernels of tiles take so many that those next to a multiple of 16 must do, and beyond
+// two blocks and a tile those next to a multiple of 64.
 std::vector<size_t> rows_to_check(size_t mr) {
   std::vector<size_t> rows;
   for (size_t m = mr; m > 0; --m) {
-    if (mr <= 32 || m == mr || (m + 1) % 16 <= 2) rows.push_back(m);
+    if (mr <= 32 || m == mr || (m + 1) % (m <= 81 ? 16 : 64) <= 2) rows.push_back(m);
   }
   return rows;
 }
@@ -136,7 +137,8 @@ void check_gemm(Checker& checker, const GemmTile& tile) {
   // Rows that a kernel cannot copy as a whole, because they are too long for its stack; and more channels than those
   // whose sums it can keep there.
   const std::pair<size_t, size_t> long_rows[] = {{4613, tile.nr + 1}, {4629, tile.nr + 1}, {1152, tile.nr + 1},
-                                                 {1001, 128},         {1001, 129},         {1001, 145}};
+                                                 {1001, 128},         {1001, 129},         {1001, 145},
+                                                 {256, 6 * tile.nr}};
   for (const auto& [k, n] : long_rows) {
     if (!check_size<Sums>(checker, memory, tile, n, k, some_m, Values::random, clamps[0], Side::high, 0)) return;
   }
