@@ -53,6 +53,8 @@ class DirectPlan final : public qn_plan {
                       .panel_bytes = packed_->panel_bytes,
                       .whole_channels = true},
                      tasks);
+    // A kernel that reads all panels again for the next rows gets as many at a time as stay in the cache, beside the copies.
+    chunk_ = tile_rows_ <= pass_rows(row_) ? shape_.out : panels_in_l2(2 * packed_->panel_bytes) * row_.nr;
     phases = {tiling_.tasks()};
     gathered_ = tile_rows_ * row_stride_;
     slot = gathered_ + epilogue_.scratch_bytes(tiling_.tile_elements());
@@ -71,9 +73,13 @@ class DirectPlan final : public qn_plan {
         char* const c = c_begin + m * out_.stride[2];
         const auto sums = epilogue_.sums(run, c, out_.stride[2], channels, scratch + gathered_);
         for (size_t i = 0; i < rows; i += row_.mr) {
-          row_.run(std::min<size_t>(rows - i, row_.mr), channels, whole_groups(), scratch + i * row_stride_,
-                   row_stride_, packed_->panels(group) + n / row_.nr * packed_->panel_bytes,
-                   sums.data + i * sums.stride, sums.stride, kernel_epilogue_.at(group, n));
+          for (size_t j = 0; j < channels; j += chunk_) {
+            row_.run(std::min<size_t>(rows - i, row_.mr), std::min(channels - j, chunk_), whole_groups(),
+                     scratch + i * row_stride_, row_stride_,
+                     packed_->panels(group) + (n + j) / row_.nr * packed_->panel_bytes,
+                     sums.data + i * sums.stride + j * output_bytes(row_.type), sums.stride,
+                     kernel_epilogue_.at(group, n + j));
+          }
         }
         epilogue_.run(run, sums, c, rows, out_.stride[2], channels);
       });
@@ -97,6 +103,7 @@ class DirectPlan final : public qn_plan {
   Rows rows_;
   qn_tensor in_, out_;
   TapCopies copies_;
+  size_t chunk_;                              // channels of a call
   size_t tile_rows_, row_stride_, gathered_;  // scratch: bytes from one row to the next, and of all rows
   Tiling tiling_;
 };

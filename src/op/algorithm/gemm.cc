@@ -45,6 +45,7 @@ class GemmPlan final : public qn_plan {
                       .n = shape.out,
                       .mr = row_.mr,
                       .nr = row_.nr,
+                      .pass_rows = pass_rows(row_),
                       .row_bytes = in_bytes_,
                       .panel_bytes = packed_->panel_bytes},
                      conv.request.options.tasks);

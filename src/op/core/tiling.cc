@@ -83,9 +83,11 @@ Tiling::Tiling(const TilingShape& shape, size_t tasks) : shape_(shape) {
   n_.count = divide_up(shape.n, shape.nr);
   divide(tasks);
 
-  // A single tile of rows reads each panel once, so the cache does not matter.
-  const size_t bytes = m_.count == 1 ? Watch::interval * sizeof(float) : cpu().l2_bytes / 2;
-  const size_t panels = std::max<size_t>(bytes / std::max<size_t>(shape.panel_bytes, 1), 1);
+  // Where each panel is read once, the cache does not matter.
+  const bool once = m_.count == 1 && shape_.mr <= shape.pass_rows;
+  const size_t panels =
+      once ? std::max<size_t>(Watch::interval * sizeof(float) / std::max<size_t>(shape.panel_bytes, 1), 1)
+           : panels_in_l2(shape.panel_bytes);
   block_ = shape.whole_channels ? n_.count * shape.nr : std::min(panels, n_.count) * shape.nr;
   const size_t row_work = block_ * std::max<size_t>(shape.row_bytes / sizeof(float), 1);
   watched_rows_ = std::max<size_t>(Watch::interval / row_work / shape_.mr, 1) * shape_.mr;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/cpu.h"
 #include "base/math.h"
 #include "op/core/operator.h"
 
@@ -14,10 +15,16 @@ struct TilingShape {
   size_t count = 1, m = 1, n = 1;
   size_t mr = 1, nr = 1;
   size_t unit = 1;              // of rows: a tile has a multiple of it, as mr is
+  size_t pass_rows = SIZE_MAX;  // rows for which a kernel reads all panels of W once; for more it reads them again
   size_t row_bytes = 0;         // bytes of A that one row of C needs
   size_t panel_bytes = 0;       // bytes of a panel of W
   bool whole_channels = false;  // never divide n, because a tile of rows is expensive to make
 };
+
+// Panels of so many bytes, at least one, that stay in the L2 cache beside other data.
+inline size_t panels_in_l2(size_t panel_bytes) {
+  return std::max<size_t>(cpu().l2_bytes / 2 / std::max<size_t>(panel_bytes, 1), 1);
+}
 
 class Tiling {
  public:
