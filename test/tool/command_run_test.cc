@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/cpu.h"
 #include "base/cpus.h"
 #include "command_fixture.h"
 #include "source_dir.h"
@@ -214,6 +215,10 @@ TEST_F(Command, BenchComparesModelsOfBytesWithThePeakOfBytes) {
   succeeds({"quantize", "tiny.qn", "-o", "bytes.qn", "--calibrate", "a.png"});
   const json bench = json::parse(quern({"bench", "bytes.qn", "--runs", "1", "--json"}).out);
   EXPECT_EQ(bench["type"], "qs8c");
+  EXPECT_EQ(bench["isa"], isa_name(byte_level()));
+  EXPECT_EQ(
+      json::parse(quern({"bench", "bytes.qn", "--runs", "1", "--isa", isa_name(byte_level()), "--json"}).out)["isa"],
+      isa_name(byte_level()));
   EXPECT_TRUE(bench["percent_of_peak"].is_null() || bench["percent_of_peak"] < 100) << bench["percent_of_peak"];
   EXPECT_EQ(json::parse(quern({"bench", "bytes.qn", "--runs", "1", "--isa", "ref", "--json"}).out)["percent_of_peak"],
             nullptr);
@@ -232,6 +237,9 @@ TEST_F(Command, ProfileShowsEveryOperator) {
     EXPECT_GT(event["ts"].get<double>(), last);
     EXPECT_GE(event["dur"].get<double>(), 0);
     last = event["ts"];
+    const std::string kernel = event["args"]["kernel"], level = event["args"]["level"];
+    EXPECT_EQ(level.empty(), kernel.empty()) << kernel;
+    EXPECT_NE(kernel.find(level), std::string::npos) << kernel << ' ' << level;
   }
 }
 

@@ -100,7 +100,14 @@ void choose_isa(const std::string& isa) {
   if (isa.empty()) return;
   if (isa_from_name(isa.c_str()) == 0) throw CLI::ValidationError("--isa", fmt::format("unknown level \"{}\"", isa));
   setenv("QUERN_ISA", isa.c_str(), 1);  // in time: the library reads it when it first asks for the CPU, which is later
-  if (isa != qn_cpu_level()) throw Error(fmt::format("this CPU has no {}; its level is {}", isa, qn_cpu_level()));
+  const char *const floats = isa_name(float_level()), *const bytes = isa_name(byte_level());
+  if (isa != floats && isa != bytes)
+    throw Error(fmt::format("this CPU has no {}; its levels are {} for f32 and {} for int8", isa, floats, bytes));
+}
+
+// The highest level whose kernels a model of this type may run.
+const char* level_for(KernelType type) {
+  return isa_name(info_of(type).activations == Element::s8 ? byte_level() : float_level());
 }
 
 int bench(const BenchArguments& arguments) {
@@ -111,7 +118,7 @@ int bench(const BenchArguments& arguments) {
   const char* const type = type_name(measured.work.type);
   nlohmann::ordered_json json = {{"model", arguments.files.model},
                                  {"type", type},
-                                 {"isa", qn_cpu_level()},
+                                 {"isa", level_for(measured.work.type)},
                                  {"threads", arguments.threads},
                                  {"runs", arguments.runs},
                                  {"min_ms", measured.ms.front()},
@@ -126,8 +133,8 @@ int bench(const BenchArguments& arguments) {
     fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     return 0;
   }
-  fmt::print("{}: {} at {}, {} thread{}, {} runs\n", arguments.files.model, type, qn_cpu_level(), arguments.threads,
-             arguments.threads == 1 ? "" : "s", arguments.runs);
+  fmt::print("{}: {} at {}, {} thread{}, {} runs\n", arguments.files.model, type, level_for(measured.work.type),
+             arguments.threads, arguments.threads == 1 ? "" : "s", arguments.runs);
   fmt::print("  {:.3f} ms median, {:.3f} min, {:.3f} p90\n", middle, measured.ms.front(), quantile(measured.ms, 0.9));
   std::string part;
   if (measured.peak != 0)
@@ -154,7 +161,7 @@ Action bench_command(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str();
   app.add_flag("--json", arguments->json, "One JSON object on standard output");
-  app.add_option("--isa", arguments->isa, "Use kernels up to this level: ref, sse41, avx2, avx512, neon")
+  app.add_option("--isa", arguments->isa, "Use kernels up to this level, such as ref, avx2, avx512vnni or neon")
       ->type_name("LEVEL");
   app.footer(
       "GFLOP/s counts two operations per multiply-accumulate of convolutions and fully connected layers, over the\n"

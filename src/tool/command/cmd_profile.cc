@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
+#include "base/cpu.h"
 #include "convert/common/file.h"
 #include "tool/command/command.h"
 #include "tool/input/rounds.h"
@@ -88,6 +90,17 @@ void print_table(const MeasuredProfile& measured) {
              percent_of_peak(measured.work.macs, total_ns(profile), peak), profile.size(), 1e3 * measured.ms, text);
 }
 
+// The level in the name of a kernel; nothing if there is no kernel.
+std::string level_of(std::string_view kernel) {
+  while (!kernel.empty()) {
+    const size_t end = std::min(kernel.find('_'), kernel.size());
+    const std::string part(kernel.substr(0, end));
+    if (isa_from_name(part.c_str()) != 0) return part;
+    kernel.remove_prefix(std::min(end + 1, kernel.size()));
+  }
+  return "";
+}
+
 // The event format that chrome://tracing and Perfetto read: one complete event per operator, times in microseconds.
 void write_trace(const Profile& profile, const std::string& path) {
   auto events = nlohmann::ordered_json::array();
@@ -100,7 +113,12 @@ void write_trace(const Profile& profile, const std::string& path) {
                       {"dur", static_cast<double>(e.time_ns) / 1e3},
                       {"pid", 1},
                       {"tid", 1},
-                      {"args", {{"op", e.op}, {"algorithm", e.algorithm}, {"kernel", e.kernel}, {"macs", e.macs}}}});
+                      {"args",
+                       {{"op", e.op},
+                        {"algorithm", e.algorithm},
+                        {"kernel", e.kernel},
+                        {"level", level_of(e.kernel)},
+                        {"macs", e.macs}}}});
   }
   const nlohmann::ordered_json trace = {{"displayTimeUnit", "ms"}, {"traceEvents", events}};
   write_file(path, trace.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
