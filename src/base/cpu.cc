@@ -454,7 +454,7 @@ namespace {
 uint32_t highest_level(bool floats) {
   uint32_t highest = isa_ref;
   for (const Level& level : levels) {
-    if ((level.floats || !floats) && (level.isa & ~cpu().isa) == 0) highest = level.isa;
+    if ((level.floats || !floats) && (level.isa & ~cpu().isa) == 0 && may_use(level.isa)) highest = level.isa;
   }
   return highest;
 }

@@ -149,7 +149,7 @@ const char* isa_name(uint32_t isa);
 uint32_t isa_from_name(const char* name);
 // Returns the features that remain when the level `isa` is the ceiling.
 uint32_t isa_ceiling(uint32_t isa);
-// The highest level that this CPU has and that kernels of f32, or of int8, are written for.
+// The highest level that this process may use and that kernels of f32, or of int8, are written for.
 uint32_t float_level();
 uint32_t byte_level();
 
