@@ -21,7 +21,6 @@
 #include "gemm.h"
 #include "tile_avx512vnni.h"
 
-#define KEPT_BYTES 40960                // so much of W stays in the L1 cache
 #define COPIED_STEPS 15                 // blocks with more steps are not copied, but for their first steps
 #define STEP_BYTES 2048                 // of a copy: 32 rows of 64 bytes
 
@@ -61,13 +60,12 @@
 #define OTHER_A0 qword ptr [rsp + 184]  // the tiles of A in the second step, with stride rdx
 #define OTHER_A1 qword ptr [rsp + 192]
 #define PANEL_C qword ptr [rsp + 200]   // C of the panel
-#define AT_ONCE 208                     // at rsp: pairs of rows that end between two dot products
+#define END_SOME qword ptr [rsp + 208]  // ends as many pairs of rows as end between two dot products
 #define STORED qword ptr [rsp + 216]    // where the sums of tiles are stored next
 #define STORED_ROWS qword ptr [rsp + 224]  // how many; none in the first panel
 #define STORED_LEFT qword ptr [rsp + 232]  // their LEFT, EPILOGUE and PANEL_C
 #define STORED_P qword ptr [rsp + 240]
 #define STORED_C qword ptr [rsp + 248]
-#define STREAMS byte ptr [rsp + 264]   // 1 if W streams
 #define TILE_2 qword ptr [rsp + 256]    // bytes from the sums of tile 0 to those of tile 2
 #define ARGS rsp + FRAME + 56           // c  c_stride  p
 
@@ -128,20 +126,19 @@
 .endm
 
 .macro end_some
-        call    L(end_some)
+        notrack call END_SOME
 .endm
 
-// Four products, of A at rbx and rbp and W at rax.  What streams through the L1 cache is loaded as such, so that the other
-// stays: W if it is large, which makes A of a block stay for all panels, otherwise A if rows are long.
-.macro step load_a, load_w, between
-        \load_a tmm4, [rbx + rdx]
-        \load_w tmm6, [rax + rcx]
+// Four products, of A at rbx and rbp and W at rax.  W streams, so that A stays in the L1 cache for all panels.
+.macro step between
+        tileloadd tmm4, [rbx + rdx]
+        tileloaddt1 tmm6, [rax + rcx]
         tdpbssd tmm0, tmm4, tmm6
         \between
-        \load_w tmm7, [rax + rcx + 64]
+        tileloaddt1 tmm7, [rax + rcx + 64]
         tdpbssd tmm1, tmm4, tmm7
         \between
-        \load_a tmm5, [rbp + rdx]
+        tileloadd tmm5, [rbp + rdx]
         tdpbssd tmm2, tmm5, tmm6
         \between
         tdpbssd tmm3, tmm5, tmm7
@@ -150,6 +147,15 @@
         add     rbp, NEXT_A
         add     rax, STEP_W
         dec     rdi
+.endm
+
+// The tiles of A in the first step.
+.macro first_a
+        mov     rsi, FIRST_STRIDE
+        mov     rax, FIRST_A0
+        tileloadd tmm4, [rax + rsi]
+        mov     rax, FIRST_A1
+        tileloadd tmm5, [rax + rsi]
 .endm
 
 // The sums of a tile go to memory.  It begins again with the biases of the panel at r9, and its first product.
@@ -163,8 +169,8 @@ fn qn_gemm_qs8c_256x32_amxint8
         save    rbx, rbp, r12, r13, r14, r15
         lea     rax, [rsp - FRAME]
         .cfi_def_cfa rax, FRAME + 56
-1:      sub     rsp, 4096               // touches the pages in order
-        or      qword ptr [rsp], 0
+1:      sub     rsp, 4088               // touches the pages in order
+        push    rax
         cmp     rsp, rax
         ja      1b
         .cfi_def_cfa_register rsp
@@ -204,10 +210,14 @@ fn qn_gemm_qs8c_256x32_amxint8
         shr     r10, 2
         lea     r12, [r10 + 15]         // S
         shr     r12, 4
-        mov     eax, 5                  // at least 16 pairs end between 4 S dot products
-        sub     rax, r12
-        cmovle  rax, rdx                // 1
-        mov     [rsp + AT_ONCE], rax
+        xor     eax, eax                // at least 16 pairs end between 4 S dot products: 4, 3, 2 or 1 at a time
+        mov     edx, 4
+        sub     rdx, r12
+        cmovb   rdx, rax
+        imul    rdx, rdx, L(end_1) - L(end_2)
+        lea     rax, [rip + L(end_1)]
+        sub     rax, rdx
+        mov     END_SOME, rax
         mov     r11d, 16                // dwords of a step
         cmp     r10, r11
         cmovb   r11, r10
@@ -262,13 +272,12 @@ fn qn_gemm_qs8c_256x32_amxint8
         xor     ebx, ebx
         cmp     rax, r9
         setne   bl
-        mov     rax, rcx                // all, but if rows begin at multiples of a power of two that is their length
+        mov     rax, rcx                // all, if rows do not begin at multiples of a line
         or      rax, r8
-        or      rax, rdx
-        lea     edi, [rdx - 1]
-        and     eax, edi
-        jle     1f
-        cmp     r12, COPIED_STEPS
+        test    al, 63
+        jz      1f
+        lea     rax, [r12 - 2]          // with a single step each row is loaded once, a copy would take as long
+        cmp     rax, COPIED_STEPS - 2
         cmovbe  rbx, r12
 1:      mov     COPIES, rbx
 
@@ -278,19 +287,15 @@ fn qn_gemm_qs8c_256x32_amxint8
         mov     STORED_P, rax
         lea     rax, [r15 + SUMS]
         mov     STORED, rax
-        imul    r9, CHANNELS
-        cmp     r9, KEPT_BYTES
-        seta    STREAMS
         mov     ecx, 128
         mov     r10, [ARGS + 8]
         mov     r12, r10
         neg     r12
 
         // A block.
-0:      mov     rax, BLOCK
-        mov     rdx, A_STRIDE
+0:      mov     rdx, A_STRIDE
         mov     rbx, A
-        mov     rdi, rax
+        mov     rdi, BLOCK
         sub     rdi, ROWS
         jbe     1f                      // the last block has fewer rows: it begins earlier
         mov     rsi, rdx
@@ -309,6 +314,8 @@ fn qn_gemm_qs8c_256x32_amxint8
         mov     FIRST_STRIDE, rdx
         mov     rax, STEP_A
         mov     NEXT_A, rax
+        mov     OTHER_A0, rbx
+        mov     OTHER_A1, rbp
         cmp     COPIES, 0
         je      4f
 
@@ -327,10 +334,9 @@ fn qn_gemm_qs8c_256x32_amxint8
         dec     rdi
         jnz     2b
 
-        cmp     COPIES, 1               // and of all others
-        je      4f
-        mov     rbp, COPIES
+        mov     rbp, COPIES             // and of all others
         dec     rbp
+        jz      4f
         lea     r9, [r15 + COPY + STEP_BYTES]
 2:      mov     rsi, rbx
         mov     rax, r9
@@ -351,10 +357,10 @@ fn qn_gemm_qs8c_256x32_amxint8
         add     rbp, rbx
         mov     edx, 64
         mov     NEXT_A, STEP_BYTES
-4:      mov     OTHER_A0, rbx
+        mov     OTHER_A0, rbx
         mov     OTHER_A1, rbp
 
-        mov     r9, WEIGHTS
+4:      mov     r9, WEIGHTS
         mov     rax, CHANNELS
         mov     LEFT, rax
         mov     rax, [ARGS + 16]
@@ -362,13 +368,9 @@ fn qn_gemm_qs8c_256x32_amxint8
         mov     rax, C
         mov     PANEL_C, rax
 
-        // A panel.
-1:      mov     rsi, FIRST_STRIDE
-        mov     rax, FIRST_A0
-        tileloadd tmm4, [rax + rsi]
-        mov     rax, FIRST_A1
-        tileloadd tmm5, [rax + rsi]
-5:      mov     rdi, STORED
+        // A panel, whose tiles of A in the first step are there.
+        first_a
+1:      mov     rdi, STORED
         mov     rbp, TILE_2
         add     rbp, rdi
         mov     rax, FIRST_W
@@ -390,23 +392,14 @@ fn qn_gemm_qs8c_256x32_amxint8
         mov     rbx, OTHER_A0
         mov     rbp, OTHER_A1
         lea     rax, [r9 + 128]
-        cmp     STREAMS, 0
-        jne     4f
 2:      test    r11d, r11d
         jz      2f
-        step    tileloadd, tileloadd, end_some
+        step    end_some
         jnz     2b
-        jmp     3f
-2:      step    tileloaddt1, tileloadd
+        jmp     4f
+2:      step
         jnz     2b
-        jmp     3f
-4:      test    r11d, r11d
-        jz      4f
-        step    tileloadd, tileloaddt1, end_some
-        jnz     4b
-        jmp     3f
-4:      step    tileloadd, tileloaddt1
-        jnz     4b
+4:      first_a
 
 3:      begin_ends                      // all sums before these have ended
         lea     rax, [r15 * 2 + 2 * SUMS + SUMS_BYTES]
@@ -427,12 +420,9 @@ fn qn_gemm_qs8c_256x32_amxint8
         add     r9, PANEL
         sub     rsi, 32
         mov     LEFT, rsi
-        jbe     6f
-        cmp     STEPS, 0
-        je      5b                      // the tiles of A stay
-        jmp     1b
+        ja      1b
 
-6:      mov     rax, BLOCK              // the next block
+        mov     rax, BLOCK              // the next block
         mov     rdx, rax
         imul    rdx, A_STRIDE
         add     A, rdx
@@ -442,8 +432,7 @@ fn qn_gemm_qs8c_256x32_amxint8
         sub     ROWS, rax
         ja      0b
 
-        mov     esi, 16
-        call    L(end_rest)
+        call    L(end_all)
         mov     rdi, STORED
         mov     rbp, TILE_2
         add     rbp, rdi
@@ -452,8 +441,7 @@ fn qn_gemm_qs8c_256x32_amxint8
         tilestored [rbp + rcx], tmm2
         tilestored [rbp + rcx + 64], tmm3
         begin_ends
-        mov     esi, 16
-        call    L(end_rest)
+        call    L(end_all)
 
         tilerelease
         vzeroupper
@@ -461,14 +449,23 @@ fn qn_gemm_qs8c_256x32_amxint8
         restore rbx, rbp, r12, r13, r14, r15
         ret
 
-L(end_some):                            // as many pairs of rows as may end at once
-        mov     rsi, [rsp + 8 + AT_ONCE]
-L(end_rest):                            // up to esi pairs
+.macro end_up_to pairs
+L(end_\pairs):
+        test    r11d, r11d
+        jz      L(end_none)
+        end_two
+.endm
+        end_up_to 4
+        end_up_to 3
+        end_up_to 2
+        end_up_to 1
+L(end_none):
+        ret
+
+L(end_all):
         test    r11d, r11d
         jz      2f
 1:      end_two
-        jz      2f
-        dec     esi
         jnz     1b
 2:      ret
 endfn qn_gemm_qs8c_256x32_amxint8
