@@ -13,11 +13,12 @@
 //
 //   37 dwords, S = 3     0 .. 15 | 16 .. 31 | 32 .. 36     first step: dwords 21 to 36, as eleven zeros and 32 to 36
 //
-// All of a block of A is copied if rows of its tiles would cross cache lines: these take 53 cycles to load, not 8.
+// All of a block of A is copied if rows of its tiles would cross cache lines in several steps: such a tile takes 53 cycles
+// to load, not 8.  A single step loads each tile once, which takes no longer than a copy.
 //
-// The sums of a panel are stored in the first step of the next one, and end between the dot products of the one after that:
-// so long as tiles are in use, other operations on vectors take twice as long, and most of the time is spent there. They
-// do not end sooner, because a load of what a tile has just stored waits for everything before it.
+// The sums of a panel are stored in the first step of the next one, and end between the dot products of the one after.
+// So long as tiles are in use, other operations on vectors take twice as long, and most of the time is spent there.  Sums
+// do not end sooner, because a load of what a tile has just stored waits for all stores before it.
 #include "gemm.h"
 #include "tile_avx512vnni.h"
 
@@ -276,7 +277,7 @@ fn qn_gemm_qs8c_256x32_amxint8
         or      rax, r8
         test    al, 63
         jz      1f
-        lea     rax, [r12 - 2]          // with a single step each row is loaded once, a copy would take as long
+        lea     rax, [r12 - 2]          // but for a single step
         cmp     rax, COPIED_STEPS - 2
         cmovbe  rbx, r12
 1:      mov     COPIES, rbx

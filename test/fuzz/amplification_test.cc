@@ -61,8 +61,8 @@ std::string repeated(OnnxModel model, const std::string& type, const std::vector
   return model.bytes();
 }
 
-// How much processor time a case may take: 20 times that of a model of half as many nodes that asks for nothing. So it holds
-// for any machine and with sanitizers.
+// The processor time that a case may take: 20 times that of a model with half as many nodes and no tricks. So the limit
+// holds on any machine and with sanitizers.
 unsigned time_limit() {
   static const unsigned seconds = [] {
     const TemporaryFile file(".onnx");

@@ -53,7 +53,7 @@ class DirectPlan final : public qn_plan {
                       .panel_bytes = packed_->panel_bytes,
                       .whole_channels = true},
                      tasks);
-    // A kernel that reads all panels again for the next rows gets as many at a time as stay in the cache, beside the copies.
+    // A kernel that reads all panels again for the next rows gets as many at a time as L2 keeps beside the copies.
     chunk_ = tile_rows_ <= pass_rows(row_) ? shape_.out : panels_in_l2(2 * packed_->panel_bytes) * row_.nr;
     phases = {tiling_.tasks()};
     gathered_ = tile_rows_ * row_stride_;
