@@ -215,9 +215,11 @@ fn qn_gemm_qs8c_256x32_amxint8
         mov     edx, 4
         sub     rdx, r12
         cmovb   rdx, rax
-        imul    rdx, rdx, L(end_1) - L(end_2)
         lea     rax, [rip + L(end_1)]
-        sub     rax, rdx
+        lea     r11, [rip + L(end_2)]
+        sub     r11, rax
+        imul    rdx, r11
+        add     rax, rdx
         mov     END_SOME, rax
         mov     r11d, 16                // dwords of a step
         cmp     r10, r11
