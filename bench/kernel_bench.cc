@@ -1,7 +1,7 @@
 // kernel/<row>/<shape>: every row of every table, called as the operators call it, on data from L1 or L2.
 //
 // Shapes are written as the loops run: gemm rows x outputs x depth; spmm pixels x outputs x depth, and how many of the
-// weights are zero; igemm rows x outputs x taps x channels; dwconv and pool pixels x taps x channels, before these rows
+// weights are zero; igemm and tapgemm rows x outputs x taps x channels; dwconv and pool pixels x taps x channels, before these rows
 // where there are tiles; winograd inputs of a tile x channels; elementwise functions elements, or rows x channels;
 // transpose rows x columns.
 #include <cstring>
@@ -16,6 +16,7 @@
 #include "kernel/pool.h"
 #include "kernel/quantize_rows.h"
 #include "kernel/spmm.h"
+#include "kernel/tapgemm.h"
 #include "kernel/transpose.h"
 #include "kernel/unblock.h"
 #include "kernel/winograd.h"
@@ -201,6 +202,31 @@ void add_igemm() {
     for (const auto& shape : shapes) {
       const size_t panels = shape[0], channels = shape[1];
       add(row, join({row.mr, panels * row.nr, 9, channels}), bench_igemm, panels, channels);
+    }
+  }
+}
+
+// Output pixels of an image with kernel 3x3 and stride 1, 16 rows of the product for each row of the image.
+void bench_tapgemm(benchmark::State& state, const TapgemmRow& row, size_t panels, size_t channels) {
+  constexpr size_t kernel = 3, pitch = 16;
+  const size_t nc = panels * row.nr, piece = std::min(most_tap_bytes, channels);
+  std::vector<size_t> offsets;
+  for (size_t y = 0; y < kernel; ++y) {
+    for (size_t k = 0; k < kernel * channels; k += piece) offsets.push_back(y * pitch * channels + k);
+  }
+  operands::TapgemmOperands<Room> x;
+  x.place({row.mr, nc, piece, channels}, {row.nr, nc, kernel * kernel * channels, elements_of(row), row.panel}, offsets,
+          Anywhere());
+  const auto macs = static_cast<double>(row.mr * nc * kernel * kernel * channels);
+  bench_operands(state, row, row.run, x, {2 * macs, bytes_together(x.a, x.w, x.c, x.rows)});
+}
+
+void add_tapgemm() {
+  for (const TapgemmRow& row : tapgemm_rows()) {
+    static constexpr size_t shapes[][2] = {{1, 32}, {1, 64}, {2, 64}, {4, 128}};
+    for (const auto& shape : shapes) {
+      const size_t panels = shape[0], channels = shape[1];
+      add(row, join({row.mr, panels * row.nr, 9, channels}), bench_tapgemm, panels, channels);
     }
   }
 }
@@ -500,6 +526,7 @@ void register_kernels() {
   add_gemm();
   add_spmm();
   add_igemm();
+  add_tapgemm();
   add_dwconv();
   add_quantize_rows();
   add_planes();

@@ -2,11 +2,8 @@
 // Contract: src/kernel/gemm.h; panels have the format k4, sums times scales fit 32 bits
 //
 //   args   rdi mr  rsi nc  rdx k  rcx a  r8 a_stride  r9 w  [rsp+8] c  c_stride  p
-//   masks  k1 the channels that exist   k2 the bytes of a row in the first step   k3 k4 free
-//   tiles  0-3 sums: rows r and channels c of a block are tile 2r+c   4 5 A, rows 0 and 1   6 7 W, channels 0 and 1
-//
-// A block is up to 32 rows, half of them in each tile.  All blocks have the same number of rows; the last one begins
-// within the one before it if need be, and computes some rows again.
+//   C      r8 the even row of a pair   r8 + r14 the odd one   r10 stride   r12 -stride
+//   masks  k2 the bytes of a row in the first step; the others, and blocks: tile_amxint8.h
 //
 // A panel takes S steps of four dot products of tiles.  All steps have 16 dwords of k, if there are so many, so the one
 // that ends k may begin within the step before it; there its copy of A is 0.  It is the first step:
@@ -15,27 +12,10 @@
 //
 // All of a block of A is copied if rows of its tiles would cross cache lines in several steps: such a tile takes 53 cycles
 // to load, not 8.  A single step loads each tile once, which takes no longer than a copy.
-//
-// The sums of a panel are stored in the first step of the next one, and end between the dot products of the one after.
-// So long as tiles are in use, other operations on vectors take twice as long, and most of the time is spent there.  Sums
-// do not end sooner, because a load of what a tile has just stored waits for all stores before it.
-#include "gemm.h"
-#include "tile_avx512vnni.h"
-
-#define COPIED_STEPS 15                 // blocks with more steps are not copied, but for their first steps
-#define STEP_BYTES 2048                 // of a copy: 32 rows of 64 bytes
-
-// Scratch memory, at r15.
-#define SUMS 64                         // behind the configuration, twice: 33 rows of 32 sums
-#define SUMS_BYTES 4224
-#define COPY (SUMS + 2 * SUMS_BYTES)    // the first step, then the others
 
 // The frame, ten pages.  Scratch memory begins at a multiple of 64 bytes behind the variables.
 #define VARIABLES 272
 #define FRAME 40960
-#if VARIABLES + 64 + COPY + COPIED_STEPS * STEP_BYTES > FRAME
-#error "the frame is too small"
-#endif
 #define ENDS rsp                        // 12 bytes
 #define A qword ptr [rsp + 16]          // of the block
 #define A_STRIDE qword ptr [rsp + 24]
@@ -61,73 +41,40 @@
 #define OTHER_A0 qword ptr [rsp + 184]  // the tiles of A in the second step, with stride rdx
 #define OTHER_A1 qword ptr [rsp + 192]
 #define PANEL_C qword ptr [rsp + 200]   // C of the panel
-#define END_SOME qword ptr [rsp + 208]  // ends as many pairs of rows as end between two dot products
-#define STORED qword ptr [rsp + 216]    // where the sums of tiles are stored next
-#define STORED_ROWS qword ptr [rsp + 224]  // how many; none in the first panel
-#define STORED_LEFT qword ptr [rsp + 232]  // their LEFT, EPILOGUE and PANEL_C
+#define END_SOME qword ptr [rsp + 208]
+#define STORED qword ptr [rsp + 216]
+#define STORED_ROWS qword ptr [rsp + 224]
+#define STORED_LEFT qword ptr [rsp + 232]
 #define STORED_P qword ptr [rsp + 240]
-#define STORED_C qword ptr [rsp + 248]
-#define TILE_2 qword ptr [rsp + 256]    // bytes from the sums of tile 0 to those of tile 2
+#define STORED_C qword ptr [rsp + 248]  // their PANEL_C
+#define TILE_2 qword ptr [rsp + 256]
 #define ARGS rsp + FRAME + 56           // c  c_stride  p
 
-// Ends a pair of rows of sums, at r13: the even row of C is at r8, the odd one at r8 + r14.  Behind an odd last row is
-// none: r14 is 0, and the even row is stored last, over it.  r11d pairs are left.  Microcode of tiles takes half of what
-// the processor decodes, so few instructions matter here.
-.macro end_two
-        vcvtdq2ps zmm4, [r13]
-        vcvtdq2ps zmm5, [r13 + 64]
-        vcvtdq2ps zmm6, [r13 + 128]
-        vcvtdq2ps zmm7, [r13 + 192]
-        vmulps  zmm4, zmm4, zmm0
-        vmulps  zmm5, zmm5, zmm1
-        vmulps  zmm6, zmm6, zmm0
-        vmulps  zmm7, zmm7, zmm1
-        vcvtps2dq zmm4, zmm4
-        vcvtps2dq zmm5, zmm5
-        vcvtps2dq zmm6, zmm6
-        vcvtps2dq zmm7, zmm7
-        vpackssdw zmm4, zmm4, zmm5
-        vpackssdw zmm6, zmm6, zmm7
-        vpaddsw zmm4, zmm4, zmm30
-        vpaddsw zmm6, zmm6, zmm30
-        vpacksswb zmm4, zmm4, zmm6
-        vpermd  zmm4, zmm31, zmm4
-        vpcmpgtb k3, zmm28, zmm4        // no vpmaxsb, which would wait for the port of the conversions
-        vpcmpgtb k4, zmm4, zmm29
-        vmovdqu8 zmm4{k3}, zmm28
-        vmovdqu8 zmm4{k4}, zmm29
-        vextracti64x4 ymm5, zmm4, 1
-        vmovdqu8 [r8 + r14]{k1}, ymm5
-        vmovdqu8 [r8]{k1}, ymm4
-        mov     r14, r10
-        sub     r13, 256
-        lea     r8, [r8 + 2 * r12]
-        dec     r11d
-.endm
+#include "gemm.h"
+#include "tile_amxint8.h"
 
-// The sums that are stored are the next ones to end, from the last pair of rows on.
-.macro begin_ends
-        mov     rax, STORED_P
-        load_scales rax
-        mov     rsi, STORED_LEFT
-        lanes   k1, rsi, esi, eax
-        mov     r11, STORED_ROWS
-        lea     r13, [r11 - 1]          // the last even row
-        and     r13, -2
+#define COPIED_STEPS 15                 // blocks with more steps are not copied, but for their first steps
+#define STEP_BYTES 2048                 // of a copy: 32 rows of 64 bytes
+#define COPY (SUMS + 2 * SUMS_BYTES)    // in scratch memory, behind the sums: the first step, then the others
+#if VARIABLES + 64 + COPY + COPIED_STEPS * STEP_BYTES > FRAME
+#error "the frame is too small"
+#endif
+
+// Behind an odd last row is none: r14 is 0, and the even row is stored last, over it.
+.macro find_rows
         mov     r8, r13
         imul    r8, r10
         add     r8, STORED_C
-        shl     r13, 7
-        add     r13, STORED
         xor     r14d, r14d
         test    r11d, 1
         cmovz   r14, r10
-        inc     r11d
-        shr     r11d, 1
 .endm
 
-.macro end_some
-        notrack call END_SOME
+.macro store_rows
+        vmovdqu8 [r8 + r14]{k1}, ymm5
+        vmovdqu8 [r8]{k1}, ymm4
+        mov     r14, r10
+        lea     r8, [r8 + 2 * r12]
 .endm
 
 // Four products, of A at rbx and rbp and W at rax.  W streams, so that A stays in the L1 cache for all panels.
@@ -159,22 +106,9 @@
         tileloadd tmm5, [rax + rsi]
 .endm
 
-// The sums of a tile go to memory.  It begins again with the biases of the panel at r9, and its first product.
-.macro turn tile, sums, place, a, w
-        tilestored [\sums + rcx + \place], tmm\tile
-        tileloadd tmm\tile, [r9 + \place]
-        tdpbssd tmm\tile, tmm\a, tmm\w
-.endm
-
 fn qn_gemm_qs8c_256x32_amxint8
         save    rbx, rbp, r12, r13, r14, r15
-        lea     rax, [rsp - FRAME]
-        .cfi_def_cfa rax, FRAME + 56
-1:      sub     rsp, 4088               // touches the pages in order
-        push    rax
-        cmp     rsp, rax
-        ja      1b
-        .cfi_def_cfa_register rsp
+        frame_of_pages FRAME
         lea     r15, [rsp + VARIABLES + 63]
         and     r15, -64
         mov     A, rcx
@@ -189,20 +123,7 @@ fn qn_gemm_qs8c_256x32_amxint8
         load_ends ENDS
         mov     r9, rdx                 // k
 
-        lea     eax, [rdi + 31]         // rows of a block: ceil(mr / ceil(mr / 32))
-        shr     eax, 5
-        mov     r10d, eax
-        lea     eax, [rdi + r10 - 1]
-        xor     edx, edx
-        div     r10d
-        mov     BLOCK, rax
-        lea     edi, [rax + 1]          // of tile 0
-        shr     edi, 1
-        mov     esi, eax                // of tile 1, at least one
-        mov     edx, 1
-        shr     esi, 1
-        cmovz   esi, edx
-        sub     eax, esi
+        make_blocks
         mov     SECOND, rax
         shl     rax, 7
         mov     TILE_2, rax
@@ -211,39 +132,13 @@ fn qn_gemm_qs8c_256x32_amxint8
         shr     r10, 2
         lea     r12, [r10 + 15]         // S
         shr     r12, 4
-        xor     eax, eax                // at least 16 pairs end between 4 S dot products: 4, 3, 2 or 1 at a time
-        mov     edx, 4
-        sub     rdx, r12
-        cmovb   rdx, rax
-        lea     rax, [rip + L(end_1)]
-        lea     r11, [rip + L(end_2)]
-        sub     r11, rax
-        imul    rdx, r11
-        add     rax, rdx
-        mov     END_SOME, rax
+        choose_end_some r12, rdx
         mov     r11d, 16                // dwords of a step
         cmp     r10, r11
         cmovb   r11, r10
 
-        vpxor   xmm0, xmm0, xmm0        // shapes of tiles: bytes of a row, then the number of rows
-        vmovdqa64 [r15], zmm0
-        mov     byte ptr [r15], 1
         lea     edx, [r11 * 4]
-        mov     eax, 0x400040
-        mov     [r15 + 16], eax
-        mov     [r15 + 20], eax
-        mov     [r15 + 24], dx
-        mov     [r15 + 26], dx
-        mov     [r15 + 28], eax
-        mov     [r15 + 48], dil
-        mov     [r15 + 49], dil
-        mov     [r15 + 50], sil
-        mov     [r15 + 51], sil
-        mov     [r15 + 52], dil
-        mov     [r15 + 53], sil
-        mov     [r15 + 54], r11b
-        mov     [r15 + 55], r11b
-        ldtilecfg [r15]
+        configure dx, r11b
 
         mov     STEP_A, rdx
         lea     rax, [r10 + 1]
@@ -284,12 +179,7 @@ fn qn_gemm_qs8c_256x32_amxint8
         cmovbe  rbx, r12
 1:      mov     COPIES, rbx
 
-        xor     r11d, r11d
-        mov     STORED_ROWS, r11
-        mov     rax, [ARGS + 16]
-        mov     STORED_P, rax
-        lea     rax, [r15 + SUMS]
-        mov     STORED, rax
+        begin_sums [ARGS + 16]
         mov     ecx, 128
         mov     r10, [ARGS + 8]
         mov     r12, r10
@@ -379,14 +269,14 @@ fn qn_gemm_qs8c_256x32_amxint8
         mov     rax, FIRST_W
         add     rax, r9
         tileloadd tmm6, [rax + rcx]
-        turn    0, rdi, 0, 4, 6
+        turn    0, rdi, 0, r9, 4, 6
         end_some
         tileloadd tmm7, [rax + rcx + 64]
-        turn    1, rdi, 64, 4, 7
+        turn    1, rdi, 64, r9, 4, 7
         end_some
-        turn    2, rbp, 0, 5, 6
+        turn    2, rbp, 0, r9, 5, 6
         end_some
-        turn    3, rbp, 64, 5, 7
+        turn    3, rbp, 64, r9, 5, 7
         end_some
 
         mov     rdi, STEPS
@@ -404,18 +294,7 @@ fn qn_gemm_qs8c_256x32_amxint8
         jnz     2b
 4:      first_a
 
-3:      begin_ends                      // all sums before these have ended
-        lea     rax, [r15 * 2 + 2 * SUMS + SUMS_BYTES]
-        sub     rax, STORED
-        mov     STORED, rax             // the other one
-        mov     rax, BLOCK
-        mov     STORED_ROWS, rax
-        mov     rsi, LEFT
-        mov     STORED_LEFT, rsi
-        mov     rax, EPILOGUE
-        mov     STORED_P, rax
-        add     rax, REQUANTIZE_SCALES + 128
-        mov     EPILOGUE, rax
+3:      end_panel
         mov     rax, PANEL_C
         mov     STORED_C, rax
         add     rax, 32
@@ -435,40 +314,12 @@ fn qn_gemm_qs8c_256x32_amxint8
         sub     ROWS, rax
         ja      0b
 
-        call    L(end_all)
-        mov     rdi, STORED
-        mov     rbp, TILE_2
-        add     rbp, rdi
-        tilestored [rdi + rcx], tmm0
-        tilestored [rdi + rcx + 64], tmm1
-        tilestored [rbp + rcx], tmm2
-        tilestored [rbp + rcx + 64], tmm3
-        begin_ends
-        call    L(end_all)
-
+        end_sums
         tilerelease
         vzeroupper
         unframe FRAME
         restore rbx, rbp, r12, r13, r14, r15
         ret
 
-.macro end_up_to pairs
-L(end_\pairs):
-        test    r11d, r11d
-        jz      L(end_none)
-        end_two
-.endm
-        end_up_to 4
-        end_up_to 3
-        end_up_to 2
-        end_up_to 1
-L(end_none):
-        ret
-
-L(end_all):
-        test    r11d, r11d
-        jz      2f
-1:      end_two
-        jnz     1b
-2:      ret
+        end_functions
 endfn qn_gemm_qs8c_256x32_amxint8

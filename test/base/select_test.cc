@@ -85,7 +85,8 @@ TEST(KernelTypes, StandInTheNamesOfRows) {
       return std::string(row.name).find(type) != std::string::npos;
     });
   };
-  EXPECT_TRUE(named(gemm_rows()) && named(igemm_rows()) && named(dwconv_rows()) && named(dwconv_tile_rows()));
+  EXPECT_TRUE(named(gemm_rows()) && named(igemm_rows()) && named(tapgemm_rows()) && named(dwconv_rows()) &&
+              named(dwconv_tile_rows()));
   EXPECT_TRUE(named(pool_rows()) && named(unary_rows()) && named(binary_rows()) && named(transpose_rows()));
 }
 

@@ -201,6 +201,38 @@ void pads_with_zeros(size_t rows, size_t n, size_t kc, size_t ks, const int32_t*
   igemm_by(rows, n, kc, ks, offsets, a, w, c, c_stride, p, [](size_t) { return 0; });
 }
 
+// --- tapgemm ---
+
+// `row` says which row of C gets the sums of row m.
+template <class Row>
+void tapgemm_by(size_t rows, size_t n, size_t kc, size_t ks, const size_t* offsets, const void* a, size_t a_stride,
+                const void* w, void* const* c, const void* p, Row row) {
+  const operands::PanelLayout panels = {nr, n, kc * ks, Qs8cSums::elements};
+  for (size_t m = 0; m < rows; ++m) {
+    for (size_t i = 0; i < n; ++i) {
+      int32_t sum;
+      std::memcpy(&sum, static_cast<const char*>(w) + panels.bias(i), sizeof sum);
+      for (size_t k = 0; k < kc * ks; ++k) {
+        sum = wrapping_add(sum, read(a, offsets[k / kc] + m * a_stride + k % kc) * read(w, panels.weight(k, i)));
+      }
+      write(c[row(m)], i, Ending(p, i).end(sum));
+    }
+  }
+}
+void tapgemm_is_right(size_t rows, size_t n, size_t kc, size_t ks, const size_t* offsets, const void* a,
+                      size_t a_stride, const void* w, void* const* c, const void* p) {
+  tapgemm_by(rows, n, kc, ks, offsets, a, a_stride, w, c, p, [](size_t m) { return m; });
+}
+void stores_rows_in_reverse(size_t rows, size_t n, size_t kc, size_t ks, const size_t* offsets, const void* a,
+                            size_t a_stride, const void* w, void* const* c, const void* p) {
+  tapgemm_by(rows, n, kc, ks, offsets, a, a_stride, w, c, p, [=](size_t m) { return rows - 1 - m; });
+}
+void reads_a_row_too_many(size_t rows, size_t n, size_t kc, size_t ks, const size_t* offsets, const void* a,
+                          size_t a_stride, const void* w, void* const* c, const void* p) {
+  tapgemm_is_right(rows, n, kc, ks, offsets, a, a_stride, w, c, p);
+  read(a, *std::max_element(offsets, offsets + ks) + rows * a_stride + kc - 1);
+}
+
 // --- dwconv ---
 
 void dwconv_is_right(size_t channels, size_t pixels, size_t taps, const int32_t* offsets, size_t step, const void* a,
@@ -432,6 +464,7 @@ BadKernel bad(const char* name, const Row& like, Function* function, const char*
 std::vector<BadKernel> bad_qs8_kernels() {
   const GemmRow& like = reference_of(gemm_rows(), KernelType::qs8c);
   const IgemmRow& igemm = reference_of(igemm_rows(), KernelType::qs8c);
+  const TapgemmRow& tapgemm = reference_of(tapgemm_rows(), KernelType::qs8c);
   const DwconvRow& dwconv = reference_of(dwconv_rows(), KernelType::qs8c);
   const PoolRow& average = reference_of(pool_rows(), PoolKind::average);
   const BinaryRow& add = reference_of(binary_rows(), BinaryKind::add);
@@ -467,6 +500,9 @@ std::vector<BadKernel> bad_qs8_kernels() {
           KernelType::qd8c),
       bad("igemm_is_right", igemm, igemm_is_right, ""),
       bad("pads_with_zeros", igemm, pads_with_zeros, "c["),
+      bad("tapgemm_is_right", tapgemm, tapgemm_is_right, ""),
+      bad("stores_rows_in_reverse", tapgemm, stores_rows_in_reverse, "c["),
+      bad("reads_a_row_too_many", tapgemm, reads_a_row_too_many, "bytes past the end of a"),
       bad("dwconv_is_right", dwconv, dwconv_is_right, ""),
       bad("leaves_the_last_channel", dwconv, leaves_the_last_channel, "(or nothing), not"),
       bad("pool_is_right", average, pool_is_right, ""),

@@ -275,8 +275,8 @@ bool Checker::call(Call& call, std::initializer_list<uint64_t> arguments, std::i
 std::vector<Kernel> all_kernels() {
   std::vector<Kernel> list;
   for (const auto& family :
-       {gemm_kernels, igemm_kernels, dwconv_kernels, pool_kernels, eltwise_kernels, spmm_kernels, winograd_kernels,
-        transpose_kernels, deal_kernels, gather_kernels, unblock_kernels, quantize_rows_kernels}) {
+       {gemm_kernels, igemm_kernels, tapgemm_kernels, dwconv_kernels, pool_kernels, eltwise_kernels, spmm_kernels,
+        winograd_kernels, transpose_kernels, deal_kernels, gather_kernels, unblock_kernels, quantize_rows_kernels}) {
     for (Kernel& kernel : family()) list.push_back(std::move(kernel));
   }
   return list;

@@ -18,6 +18,7 @@
 #include "kernel/pool.h"
 #include "kernel/quantize_rows.h"
 #include "kernel/spmm.h"
+#include "kernel/tapgemm.h"
 #include "kernel/transpose.h"
 #include "kernel/unblock.h"
 #include "kernel/winograd.h"
@@ -155,6 +156,7 @@ inline void PrintTo(const Kernel& kernel, std::ostream* out) { *out << kernel.ro
 // One pair of functions per family, and one line in all_kernels. The row must live as long as the kernel.
 Kernel make_kernel(const GemmRow& row);
 Kernel make_kernel(const IgemmRow& row);
+Kernel make_kernel(const TapgemmRow& row);
 Kernel make_kernel(const DwconvRow& row);
 Kernel make_kernel(const DwconvTileRow& row);
 Kernel make_kernel(const DwconvPlaneRow& row);
@@ -175,6 +177,7 @@ Kernel make_input_kernel(const WinogradRow& row);
 Kernel make_output_kernel(const WinogradRow& row);
 std::vector<Kernel> gemm_kernels();
 std::vector<Kernel> igemm_kernels();
+std::vector<Kernel> tapgemm_kernels();
 std::vector<Kernel> dwconv_kernels();
 std::vector<Kernel> pool_kernels();
 std::vector<Kernel> eltwise_kernels();

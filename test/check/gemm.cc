@@ -94,16 +94,6 @@ bool check_size(Checker& checker, GemmMemory& memory, const GemmTile& tile, size
   return std::all_of(rows.begin(), rows.end(), [&](size_t m) { return problem.check(checker, memory, m, side, gap); });
 }
 
-// Every number of rows, most first. Kernels of tiles accept so many that those next to a multiple of 16 suffice, beyond
-// two blocks and a tile those next to a multiple of 64.
-std::vector<size_t> rows_to_check(size_t mr) {
-  std::vector<size_t> rows;
-  for (size_t m = mr; m > 0; --m) {
-    if (mr <= 32 || m == mr || (m + 1) % (m <= 81 ? 16 : 64) <= 2) rows.push_back(m);
-  }
-  return rows;
-}
-
 template <class Sums>
 void check_gemm(Checker& checker, const GemmTile& tile) {
   GemmMemory memory;

@@ -154,4 +154,12 @@ Qw8cSums::C Qw8cSums::end(const Sum& sum, size_t channel) const {
   return quern::clamp(((a + b) + (c + d)) * scale_of(channel) + bias_of_channel(channel), p.clamp);
 }
 
+std::vector<size_t> rows_to_check(size_t mr) {
+  std::vector<size_t> rows;
+  for (size_t m = mr; m > 0; --m) {
+    if (mr <= 32 || m == mr || (m + 1) % (m <= 81 ? 16 : 64) <= 2) rows.push_back(m);
+  }
+  return rows;
+}
+
 }  // namespace quern::check

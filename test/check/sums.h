@@ -212,6 +212,10 @@ void with_sums(const Row& row, Body&& body) {
   if (!known) std::abort();  // a type that the checker does not know
 }
 
+// Every number of rows, most first. Kernels of tiles accept so many that those next to a multiple of 16 suffice, beyond
+// two blocks and a tile those next to a multiple of 64.
+std::vector<size_t> rows_to_check(size_t mr);
+
 // Calls check(place) for each fill, up to the first failure.
 template <class Type, class Check>
 bool every_fill(Side side, Check&& check) {

@@ -14,6 +14,7 @@
 #include "kernel/gemm.h"
 #include "kernel/igemm.h"
 #include "kernel/spmm.h"
+#include "kernel/tapgemm.h"
 
 namespace quern::test {
 namespace {
@@ -81,7 +82,7 @@ Case draw(Random& random) {
   c.p.out_channels = c.p.groups * (depthwise ? 1 : 1 + below(20));
   if (kind != 0) {
     c.p.kernel = {1 + below(4), 1 + below(4)};
-    c.p.stride = {1 + below(2), 1 + below(2)};
+    c.p.stride = {1 + below(3), 1 + below(3)};
     c.p.dilation = {1 + below(2), 1 + below(2)};
     c.p.padding = {below(3), below(3), below(3), below(3)};
   }
@@ -95,6 +96,7 @@ Case draw(Random& random) {
     c.p.dilation = {1, 1};
   }
   c.in_shape = {1 + below(2), 7 + below(6), 7 + below(6), c.p.in_channels};
+  if (below(8) == 0) c.in_shape[1] += below(30), c.in_shape[2] += below(30);
   c.per_channel = below(2) == 0;
   c.bias = below(3) != 0;
   if (below(2) == 0) c.p.min = 0, c.p.max = 6;
@@ -260,6 +262,7 @@ TEST(Quantized, ConvolutionsAreExact) {
     }
     run_rows(c, op, gemm_rows(), expected, &runs);
     run_rows(c, op, igemm_rows(), expected, &runs);
+    run_rows(c, op, tapgemm_rows(), expected, &runs);
     run_rows(c, op, dwconv_rows(), expected, &runs);
     run_rows(c, op, dwconv_tile_rows(), expected, &runs);
     run_rows(c, op, spmm_rows(), expected, &runs);
@@ -323,9 +326,10 @@ struct Sum {
 };
 
 // Returns the plan's status. Expects the sum.
-qn_status run(const Convolution& c, const Sum& s, const qn_operator* op, qn_algorithm algorithm, size_t tasks,
-              bool in_place, const Bytes& expected) {
+qn_status run(const Convolution& c, const Sum& s, const qn_operator* op, qn_algorithm algorithm, const char* kernel,
+              size_t tasks, bool in_place, const Bytes& expected) {
   qn_plan_options options = options_of(algorithm, tasks);
+  options.kernel = kernel;
   options.residual_min = s.min, options.residual_max = s.max;
   options.addend_scale = s.addend.scale, options.addend_zero_point = s.addend.zero;
   Bytes output = in_place ? s.residual_bytes : Bytes(s.sum.bytes(), untouched);
@@ -355,13 +359,17 @@ TEST(Quantized, ResidualsAreAddedToTheBytesOfTheConvolution) {
     for (const qn_algorithm algorithm :
          {QN_ALGORITHM_AUTO, QN_ALGORITHM_GEMM, QN_ALGORITHM_IGEMM, QN_ALGORITHM_DIRECT, QN_ALGORITHM_SPARSE}) {
       for (const bool in_place : {false, true}) {
-        const qn_status status = run(c, s, op, algorithm, 1 + random() % 3, in_place, expected);
+        const qn_status status = run(c, s, op, algorithm, nullptr, 1 + random() % 3, in_place, expected);
         if (algorithm == QN_ALGORITHM_AUTO) {
           EXPECT_QN_OK(status);
         }
         EXPECT_TRUE(status == QN_OK || status == QN_UNSUPPORTED) << qn_last_message();
         runs += status == QN_OK;
       }
+    }
+    for (const TapgemmRow& row : tapgemm_rows()) {
+      for (const bool in_place : {false, true})
+        run(c, s, op, QN_ALGORITHM_DIRECT, row.name, 1 + random() % 3, in_place, expected);
     }
     if (::testing::Test::HasFailure()) return;
   }
@@ -379,8 +387,8 @@ TEST(Quantized, ResidualsNeedScales) {
   Op op;
   ASSERT_EQ(c.create(&op), QN_OK) << qn_last_message();
   Sum s(c.out(), random);
-  EXPECT_QN_OK(run(c, s, op, QN_ALGORITHM_AUTO, 1, false, s.expected(c.expected(untouched))));
-  const auto plan = [&](const Sum& changed) { return run(c, changed, op, QN_ALGORITHM_AUTO, 1, false, {}); };
+  EXPECT_QN_OK(run(c, s, op, QN_ALGORITHM_AUTO, nullptr, 1, false, s.expected(c.expected(untouched))));
+  const auto plan = [&](const Sum& changed) { return run(c, changed, op, QN_ALGORITHM_AUTO, nullptr, 1, false, {}); };
   Sum other = s;
   other.residual.scale = 0;
   EXPECT_EQ(plan(other), QN_INVALID_ARGUMENT) << "no scale";

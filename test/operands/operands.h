@@ -42,7 +42,7 @@ void place_if(bool wanted, Memory& memory, size_t bytes, const Where& where, siz
   memory.place(wanted ? bytes : 0, where, alignment);
 }
 
-// --- gemm, igemm ---
+// --- gemm, igemm, tapgemm ---
 
 struct GemmSize {
   size_t m, n, k;
@@ -109,6 +109,46 @@ struct IgemmOperands {
   template <class Use>
   decltype(auto) each(Use&& use) const {
     return use(a, offsets, zero, w, c, p);
+  }
+};
+
+struct TapgemmSize {
+  size_t m, n, k;
+  size_t a_stride;
+  size_t gap = 0;       // elements between rows of C, of which row 0 is the last one in memory
+  bool shared = false;  // all rows of C are one
+};
+
+template <class Memory>
+struct TapgemmOperands {
+  Memory offsets{"offsets", Access::input}, a{"a", Access::input}, w{"w", Access::input};
+  Memory rows{"rows", Access::input}, c{"c", Access::output}, p{"p", Access::input};
+  size_t m = 0, n = 0, k_bytes = 0, taps = 0, a_stride = 0, c_stride = 0;
+  bool shared = false;
+
+  template <class Where>
+  void place(const TapgemmSize& s, const PanelLayout& panels, const std::vector<size_t>& of_taps, const Where& where) {
+    const Elements& e = panels.elements;
+    m = s.m, n = s.n, k_bytes = s.k * e.a, taps = of_taps.size(), a_stride = s.a_stride, c_stride = (n + s.gap) * e.c;
+    shared = s.shared;
+    offsets.place(taps * sizeof(size_t), where, sizeof(size_t));
+    std::copy(of_taps.begin(), of_taps.end(), offsets.template as<size_t>());
+    a.place(*std::max_element(of_taps.begin(), of_taps.end()) + (m - 1) * a_stride + k_bytes, where, e.a);
+    w.place(panels.bytes(), where, 64);
+    c.place((shared ? 0 : m - 1) * c_stride + n * e.c, where, e.c);
+    rows.place(m * sizeof(void*), where, sizeof(void*));
+    for (size_t i = 0; i < m; ++i) rows.template as<void*>()[i] = c.address() + row(i) * c_stride;
+    p.place(panels.parameter_bytes(), where, 4);
+  }
+  // Where row i of C lies among its rows in memory.
+  size_t row(size_t i) const { return shared ? 0 : m - 1 - i; }
+  template <class Run>
+  decltype(auto) call(Run&& run) const {
+    return run(m, n, k_bytes, taps, offsets.address(), a.address(), a_stride, w.address(), rows.address(), p.address());
+  }
+  template <class Use>
+  decltype(auto) each(Use&& use) const {
+    return use(offsets, a, w, rows, c, p);
   }
 };
 

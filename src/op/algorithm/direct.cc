@@ -1,9 +1,11 @@
 // direct: copies all taps of the pixels of a tile into scratch memory, then multiplies them as a matrix. It suits few
 // input channels, where one copy brings a whole row of taps. It needs no table, so it also serves problems for which
-// the table of igemm would be too large.
+// the table of igemm would be too large. Where kernels find taps at offsets, the pixels are copied instead
+// (direct_band.h).
 #include "base/math.h"
 #include "op/algorithm/algorithm.h"
 #include "op/algorithm/cost.h"
+#include "op/algorithm/direct_band.h"
 #include "op/algorithm/tap_copies.h"
 #include "op/core/tiling.h"
 
@@ -113,11 +115,17 @@ class DirectPlan final : public qn_plan {
 void direct_algorithm::candidates(const Problem& p, Candidates* all) {
   if (p.matrix || p.blocked() || quantizes_rows(p.type)) return;
   all->add_rows(id, gemm_rows(), [&](const GemmRow& row) { return cycles(p, row); });
+  if constexpr (has_taps)
+    all->add_rows(
+        id, tapgemm_rows(), [&](const TapgemmRow& row) { return band_cycles(p, row); }, band_table);
 }
 
-bool direct_algorithm::knows(std::string_view kernel) { return has_row(gemm_rows(), kernel); }
+bool direct_algorithm::knows(std::string_view kernel) {
+  return has_row(gemm_rows(), kernel) || (has_taps && has_row(tapgemm_rows(), kernel));
+}
 
 PlanPointer direct_algorithm::plan(const ConvRequest& conv, const Choice& choice) {
+  if (has_taps && choice.table == band_table) return plan_band(conv, choice);
   return make_plan<DirectPlan>(conv, choice);
 }
 

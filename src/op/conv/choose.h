@@ -12,6 +12,7 @@
 #include "kernel/igemm.h"
 #include "kernel/select.h"
 #include "kernel/spmm.h"
+#include "kernel/tapgemm.h"
 #include "kernel/winograd.h"
 #include "op/core/operator.h"
 #include "op/core/window.h"

@@ -34,8 +34,10 @@ class Tiling {
   size_t tasks() const { return tasks_.chunks; }
   // Rows of a tile: mr, or fewer if the last tile would otherwise have few.
   size_t rows() const { return shape_.mr; }
+  // Channels of the largest block.
+  size_t channels() const { return std::min(block_, shape_.n); }
   // The number of elements of the largest tile.
-  size_t tile_elements() const { return shape_.mr * std::min(block_, shape_.n); }
+  size_t tile_elements() const { return shape_.mr * channels(); }
 
   // Calls block(product, begin, end, n, channels) for all blocks of a task: of rows begin .. end-1 and so many channels
   // from n on. The panels of a block stay in the L2 cache while the task goes through its rows, tile by tile; a tile,

@@ -5,6 +5,7 @@
 
 #include "base/math.h"
 #include "kernel/dequantize.h"
+#include "kernel/tapgemm.h"
 #include "kernel/winograd_math.h"
 #include "op/weights/pack_sparse.h"
 #include "op/weights/weight_rows.h"
@@ -34,12 +35,18 @@ size_t rows_of_tap(const PackKey& key) {
   return has_integers && key.packing == Packing::tap_panels ? round_up(key.shape.in, interleave(key)) : key.shape.in;
 }
 
+// The same from one row of taps to the next.
+size_t rows_of_tap_row(const PackKey& key) {
+  const size_t rows = key.shape.kernel.w * rows_of_tap(key);
+  return has_taps && key.packing == Packing::row_panels ? round_up(rows, interleave(key)) : rows;
+}
+
 bool has_blocks(const PackKey& key) { return has_integers && has_block_scales(key.panel.type); }
 
 // All rows of a panel, including those of padding.
 size_t panel_rows(const PackKey& key) {
   const size_t together = has_blocks(key) ? scale_block : interleave(key);
-  return has_integers ? round_up(key.shape.taps() * rows_of_tap(key), together) : key.shape.depth();
+  return has_integers ? round_up(key.shape.kernel.h * rows_of_tap_row(key), together) : key.shape.depth();
 }
 
 // Packs one tap, of `depth` input channels, of a panel in which `kr` successive rows lie together. Its first row is row
@@ -170,7 +177,7 @@ struct PanelRows {
   size_t all, tap_row, tap;
 };
 PanelRows rows_of(const PackKey& key) {
-  if (!is_depthwise(key)) return {panel_rows(key), key.shape.kernel.w * rows_of_tap(key), rows_of_tap(key)};
+  if (!is_depthwise(key)) return {panel_rows(key), rows_of_tap_row(key), rows_of_tap(key)};
   // Depthwise panels have their taps column by column.
   const size_t column = has_integers ? round_up(key.shape.kernel.h, interleave(key)) : key.shape.kernel.h;
   return {key.shape.kernel.w * column, 1, column};
@@ -219,7 +226,7 @@ void pack_channels(const PackKey& key, const PanelRows& rows, WeightRows& weight
   }
 }
 
-// Packs weights whose elements are of type T as panels of gemm.h and igemm.h, or of dwconv.h.
+// Packs weights whose elements are of type T as panels of gemm.h, igemm.h and tapgemm.h, or of dwconv.h.
 template <class T>
 Shared<PackedWeights> pack_dense(const PackKey& key) {
   const WeightsShape& shape = key.shape;

@@ -1,4 +1,4 @@
-// Packs weights into the panels that gemm.h, igemm.h and dwconv.h draw.
+// Packs weights into the panels that gemm.h, igemm.h, tapgemm.h and dwconv.h draw.
 #pragma once
 
 #include "op/weights/weights.h"

@@ -7,6 +7,7 @@
 #include "base/math.h"
 #include "base/search.h"
 #include "kernel/dequantize.h"
+#include "kernel/tapgemm.h"
 #include "op/weights/density.h"
 #include "op/weights/pack.h"
 
@@ -288,9 +289,11 @@ const WeightsDensity& Weights::density() const {
 
 Packed Weights::pack(Packing packing, const PanelShape& panel, size_t depth, const SparsePlaces& places,
                      int32_t input_zero) const {
-  // Algorithms share panels wherever these are the same: where no tap ends in padding.
-  const bool padded = has_integers && shape_.in % panel.format.kr != 0;
-  if (packing == Packing::tap_panels && !padded) packing = Packing::panels;
+  // Algorithms share panels wherever these are the same: where no tap, and no row of taps, ends in padding.
+  const size_t together = has_taps && packing == Packing::row_panels ? shape_.kernel.w * shape_.in : shape_.in;
+  const bool padded = has_integers && together % panel.format.kr != 0;
+  if ((packing == Packing::tap_panels || (has_taps && packing == Packing::row_panels)) && !padded)
+    packing = Packing::panels;
   // Floats are added behind the sums, not by the panels.
   const Vector<uint32_t> bias = quantizes_inputs && dequantizes(panel.type) ? Vector<uint32_t>() : bias_;
   PackKey key = {packing, panel, shape_, weights_, bias, depth, places, input_zero};

@@ -72,6 +72,7 @@ constexpr bool has_encodings = has_sparse || has_api("op");
 enum class Packing {
   panels,      // gemm.h: taps row by row, then input channels; groups one after the other
   tap_panels,  // igemm.h: the same, but each tap begins a group of successive k, which the kernel takes together
+  row_panels,  // tapgemm.h: the same, but each row of taps does
   depthwise,   // dwconv.h: taps column by column; groups are the channels; a column may end in padding
   // Transformed for winograd.h with m = 2, 4 or 6: panels of gemm.h with a bias of 0. For each panel of channels the
   // panels of all points lie one after the other.
