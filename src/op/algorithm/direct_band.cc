@@ -105,7 +105,8 @@ class BandPlan final : public qn_plan {
                       .nr = row_.nr,
                       .pass_rows = pass_rows(row_) / copied_.line,
                       .row_bytes = runs_.pieces() * runs_.piece * copied_.line,
-                      .panel_bytes = packed_->panel_bytes},
+                      .panel_bytes = packed_->panel_bytes,
+                      .c_bytes = output_bytes(row_.type)},
                      tasks);
     phases = {tiling_.tasks()};
     add_offsets();

@@ -47,7 +47,8 @@ class GemmPlan final : public qn_plan {
                       .nr = row_.nr,
                       .pass_rows = pass_rows(row_),
                       .row_bytes = in_bytes_,
-                      .panel_bytes = packed_->panel_bytes},
+                      .panel_bytes = packed_->panel_bytes,
+                      .c_bytes = output_bytes(row_.type)},
                      conv.request.options.tasks);
     phases = {tiling_.tasks()};
     slot = epilogue_.scratch_bytes(tiling_.tile_elements());

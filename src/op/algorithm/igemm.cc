@@ -139,7 +139,8 @@ class IgemmPlan final : public qn_plan {
                           .mr = part.rows,
                           .nr = row_.nr,
                           .row_bytes = shape_.depth() * input_bytes(row_.type),
-                          .panel_bytes = packed_->panel_bytes},
+                          .panel_bytes = packed_->panel_bytes,
+                          .c_bytes = output_bytes(row_.type)},
                          conv.request.options.tasks);
     build_table(conv.window, &part);
     if (may_leave_out(conv)) leave_out_taps(&part);

@@ -18,6 +18,7 @@ struct TilingShape {
   size_t pass_rows = SIZE_MAX;  // rows for which a kernel reads all panels of W once; for more it reads them again
   size_t row_bytes = 0;         // bytes of A that one row of C needs
   size_t panel_bytes = 0;       // bytes of a panel of W
+  size_t c_bytes = 0;           // bytes of an element of C, whose rows begin at cache lines; 0: where does not matter
   bool whole_channels = false;  // never divide n, because a tile of rows is expensive to make
 };
 
