@@ -8,12 +8,15 @@
 #if defined(__x86_64__) && defined(__linux__)
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <thread>
 
 namespace quern {
 namespace {
@@ -37,15 +40,39 @@ bool refuse_permissions(uint32_t error) {
 }
 
 // 0 if two plans get the next level and the log says so once.
-int plan_refused(uint32_t error) {
-  count_refusals();
-  if (!refuse_permissions(error)) return 1;
+int plan_refused() {
   if (may_use(isa_amxint8) || !may_use(isa_avx512vnni)) return 2;
   for (int i = 0; i < 2; ++i) {
     if ((best(gemm_rows(), KernelType::qs8c).isa & feature_amxint8) != 0) return 3;
   }
   if (byte_level() != isa_avx512vnni) return 4;
   return refusals == 1 ? 0 : 5;
+}
+
+int plan_refused_by(uint32_t error) {
+  count_refusals();
+  return refuse_permissions(error) ? plan_refused() : 1;
+}
+
+// The system refuses tiles where a thread has a stack for signals that they do not fit.
+int plan_beside_small_stack() {
+  count_refusals();
+  std::atomic<bool> ready = false, done = false;
+  int failed = 0;
+  std::thread other([&] {
+    static char small[4096];
+    const stack_t stack = {small, 0, sizeof small};
+    stack_t before;  // a sanitizer's
+    failed = sigaltstack(&stack, &before);
+    ready = true;
+    while (!done) std::this_thread::yield();
+    sigaltstack(&before, nullptr);
+  });
+  while (!ready) std::this_thread::yield();
+  const int result = plan_refused();
+  done = true;
+  other.join();
+  return failed == 0 ? result : 1;
 }
 
 // Each in a process of its own, since a process asks once.
@@ -65,7 +92,8 @@ TEST(Tiles, GiveWayWhereRefused) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   // By a filter, by a Linux that does not know the call, by one that does not know tiles.
   for (const uint32_t error : {EPERM, ENOSYS, EINVAL})
-    EXPECT_EXIT(_exit(plan_refused(error)), testing::ExitedWithCode(0), "") << error;
+    EXPECT_EXIT(_exit(plan_refused_by(error)), testing::ExitedWithCode(0), "") << error;
+  EXPECT_EXIT(_exit(plan_beside_small_stack()), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
