@@ -209,7 +209,7 @@ void add_igemm() {
 // Output pixels of an image with kernel 3x3 and stride 1, 16 rows of the product for each row of the image.
 void bench_tapgemm(benchmark::State& state, const TapgemmRow& row, size_t panels, size_t channels) {
   constexpr size_t kernel = 3, pitch = 16;
-  const size_t nc = panels * row.nr, piece = std::min(most_tap_bytes, channels);
+  const size_t nc = panels * row.nr, piece = std::min(most_tap_bytes(row), channels);
   std::vector<size_t> offsets;
   for (size_t y = 0; y < kernel; ++y) {
     for (size_t k = 0; k < kernel * channels; k += piece) offsets.push_back(y * pitch * channels + k);

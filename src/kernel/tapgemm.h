@@ -8,11 +8,13 @@
 //     tap 0       p x x  ..  x   x   p x x  ..  x   x   p x x ..        p: a pixel of padding, which is that to the right
 //     tap 1       x x x  ..  x   p   x x x  ..  x   p   x x x ..           of one row, and to the left of the next one
 //
-// Packed weights: the panels of gemm.h, with K = ks * kc.
+// Packed weights: the panels of gemm.h, with K = ks * kc. If the format adds 128 to A (panel.h), the caller has: rows
+// hold unsigned bytes. Callers copy A anyway, and kernels need no flip of signs.
 //
 // Arguments  mr        rows of this call, 1 <= mr <= MR
 //            nc        output channels, >= 1
-//            kc        bytes of one row: a multiple of KR, 1 <= kc <= 64. Longer ones count as several taps
+//            kc        bytes of one row, >= 1: a multiple of KR, for kernels of tiles at most 64. Longer rows count as
+//                      several taps
 //            ks        taps, >= 1
 //            offsets   ks entries
 //            a         row m of tap t at a + offsets[t] + m * a_stride bytes
@@ -26,6 +28,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "kernel/panel.h"
 #include "kernel/row.h"
@@ -42,18 +45,19 @@ typedef void (*qn_tapgemm_fn)(size_t mr, size_t nc, size_t kc, size_t ks, const 
 
 namespace quern {
 
-// The most bytes of a row of a tap.
-inline constexpr size_t most_tap_bytes = 64;
-
 struct TapgemmRow : Row {
   uint32_t mr, nr;
   PanelFormat panel;
   qn_tapgemm_fn run;
 };
 
+// The most bytes of a row of a tap.
+inline size_t most_tap_bytes(const Row& row) { return of_tiles(row) ? 64 : SIZE_MAX; }
+
 // Does the build have kernels of this family other than the reference, which is too slow to be of use? A small build has
 // them if its list names them.
-constexpr bool has_taps = has_tiles && has_kernel("qn_tapgemm_qs8c_256x32_amxint8");
+constexpr bool has_taps =
+    QN_ARCH_X86_64 && has_integers && (!small || (trimmed && has_kernel("qn_tapgemm_qs8c_12x32_avx512vnni")));
 
 // Best first; the reference is last and runs everywhere.
 std::span<const TapgemmRow> tapgemm_rows();

@@ -79,7 +79,8 @@ double step_cycles(const ProductTile& tile, size_t rows, size_t channels, double
   const double vectors = static_cast<double>(channels) / level_of(tile.row).lanes;
   const double height = static_cast<double>(tile.computed(rows));
   const double panels = static_cast<double>(tile.together());
-  const double multiplies = height * vectors * tile.multiply() / m.pipes,
+  const double flips = tile.flips ? double{m.flip} : 0;
+  const double multiplies = height * (vectors * tile.multiply() + flips) / m.pipes,
                loads = height / panels / m.loads + vectors / m.pipes;
   return std::max(multiplies, std::max(loads, m.latency / panels) + stalls);
 }

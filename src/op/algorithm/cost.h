@@ -54,6 +54,7 @@ inline size_t pass_rows(const Row& row) { return of_tiles(row) ? 32 : SIZE_MAX; 
 struct ProductTile {
   const Row& row;
   size_t mr, nr, kr, passes;
+  bool flips;  // the signs of A
 
   template <class TileRow>
   ProductTile(const TileRow& tile)
@@ -61,7 +62,8 @@ struct ProductTile {
         mr(std::min<size_t>(tile.mr, most_rows(tile, tile.nr))),
         nr(tile.nr),
         kr(tile.panel.kr),
-        passes(small ? 1 : tile.mr / mr) {}  // small builds know no machine on which it matters
+        passes(small ? 1 : tile.mr / mr),  // small builds know no machine on which it matters
+        flips(has_plus_128 && tile.panel.plus_128 && !std::is_same_v<TileRow, TapgemmRow>) {}
   static size_t most_rows(const Row& row, size_t nr);
 
   // Does it multiply tiles? Then its cost is matrix_cycles().

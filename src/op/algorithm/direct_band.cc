@@ -19,11 +19,12 @@ struct TapRuns {
   size_t count, in_row;  // all runs, and those of a kernel row
   size_t bytes, piece;   // of a run, of a piece
 
-  TapRuns(const Window& window, size_t in, size_t kr)
-      : in_row(window.w.dilation == 1 ? 1 : window.w.kernel), bytes(round_up(window.w.kernel / in_row * in, kr)) {
+  TapRuns(const Window& window, size_t in, const TapgemmRow& row)
+      : in_row(window.w.dilation == 1 ? 1 : window.w.kernel),
+        bytes(round_up(window.w.kernel / in_row * in, size_t{row.panel.kr})) {
     count = window.h.kernel * in_row;
-    piece = std::min(most_tap_bytes, bytes) / kr * kr;
-    while (bytes % piece != 0) piece -= kr;
+    piece = std::min(most_tap_bytes(row), bytes);
+    while (bytes % piece != 0) piece -= row.panel.kr;
   }
   size_t pieces() const { return count * (bytes / piece); }
   Packing packing() const { return in_row == 1 ? Packing::row_panels : Packing::tap_panels; }
@@ -69,6 +70,9 @@ double copied_bytes(const Window& window, size_t in, size_t lines) {
          static_cast<double>(CopiedRow(window.w).pitch);
 }
 
+// About so many places are multiplied at a time.
+constexpr size_t most_batch = 256;
+
 // About so many bytes are copied at a time, so that they stay in the L2 cache beside panels.
 size_t band_bytes() { return cpu().l2_bytes / 8; }
 
@@ -87,7 +91,7 @@ class BandPlan final : public qn_plan {
       : row_(choice.as<TapgemmRow>()),
         shape_(conv.weights.shape()),
         window_(conv.window),
-        runs_(window_, shape_.in, row_.panel.kr),
+        runs_(window_, shape_.in, row_),
         copied_(window_.w),
         sets_(window_.h),
         packed_(conv.pack(runs_.packing(), row_)),
@@ -95,7 +99,9 @@ class BandPlan final : public qn_plan {
         epilogue_(conv.request),
         in_(conv.request.ins[0]),
         out_(conv.request.out),
-        padding_(static_cast<int8_t>(conv.input_zero())) {
+        flip_(has_plus_128 && row_.panel.plus_128 ? 0x80 : 0),
+        padding_(static_cast<uint8_t>(conv.input_zero()) ^ flip_),
+        batch_(most_batch / row_.mr * row_.mr) {
     const size_t tasks = conv.request.options.tasks, products = out_.shape[0] * shape_.groups;
     const size_t shared = std::max<size_t>(products * window_.h.out / wanted_chunks(tasks), 1);
     tiling_ = Tiling({.count = products,
@@ -110,10 +116,10 @@ class BandPlan final : public qn_plan {
                      tasks);
     phases = {tiling_.tasks()};
     add_offsets();
-    addresses_ = round_up(sets_.count * set_bytes() + window_.w.before * shape_.in + most_tap_bytes, cache_line);
-    unwanted_ = addresses_ + round_up(row_.mr * sizeof(void*), cache_line);
+    addresses_ = round_up(sets_.count * set_bytes() + window_.w.before * shape_.in + cache_line, cache_line);
+    unwanted_ = addresses_ + round_up(batch_ * sizeof(void*), cache_line);
     sums_ = unwanted_ + round_up(tiling_.channels(), cache_line);
-    slot = sums_ + epilogue_.scratch_bytes(row_.mr * tiling_.channels());
+    slot = sums_ + epilogue_.scratch_bytes(batch_ * tiling_.channels());
   }
 
   void task(const Run& run, size_t, size_t index) const override {
@@ -125,8 +131,8 @@ class BandPlan final : public qn_plan {
                            packed_->panels(group) + n / row_.nr * packed_->panel_bytes, kernel_epilogue_.at(group, n)};
       tiling_.tiles(begin, end, [&](size_t y, size_t lines) {
         copy_band(a, y, lines, scratch);
-        const size_t places = (lines - 1) * copied_.line + window_.w.out, calls = divide_up(places, row_.mr);
-        const size_t each = divide_up(places, calls);
+        const size_t places = (lines - 1) * copied_.line + window_.w.out, unit = batch_ == row_.mr ? 1 : row_.mr;
+        const size_t each = round_up(divide_up(places, divide_up(places, batch_)), unit);
         for (size_t m = 0; m < places; m += each) multiply(run, block, y, m, std::min(each, places - m), scratch);
       });
     });
@@ -173,11 +179,18 @@ class BandPlan final : public qn_plan {
     fill(to, window_.w.before);
     to += window_.w.before * bytes;
     if (window_.pixel_stride == bytes) {
-      if (used > 0) std::memcpy(to, row, used * bytes);
+      copy(row, used * bytes, to);
     } else {
-      for (size_t x = 0; x < used; ++x) std::memcpy(to + x * bytes, row + x * window_.pixel_stride, bytes);
+      for (size_t x = 0; x < used; ++x) copy(row + x * window_.pixel_stride, bytes, to + x * bytes);
     }
     fill(to + used * bytes, copied_.pitch - window_.w.before - used);
+  }
+  void copy(const char* from, size_t bytes, char* __restrict to) const {
+    if (flip_ == 0) {
+      if (bytes > 0) std::memcpy(to, from, bytes);
+    } else {
+      for (size_t i = 0; i < bytes; ++i) to[i] = static_cast<char>(from[i] ^ flip_);
+    }
   }
   void fill(char* to, size_t pixels) const { std::memset(to, padding_, pixels * shape_.in); }
 
@@ -209,8 +222,10 @@ class BandPlan final : public qn_plan {
       for (size_t j = wanted; j < count; ++j) rows[i + j] = scratch + unwanted_;
     });
     const size_t a_stride = window_.w.stride * shape_.in;
-    row_.run(places, block.channels, runs_.piece, offsets_.size(), offsets_.data(), scratch + m * a_stride, a_stride,
-             block.panels, rows, block.epilogue);
+    for (size_t i = 0; i < places; i += row_.mr) {
+      row_.run(std::min<size_t>(places - i, row_.mr), block.channels, runs_.piece, offsets_.size(), offsets_.data(),
+               scratch + (m + i) * a_stride, a_stride, block.panels, rows + i, block.epilogue);
+    }
     each_part(m, places, [&](size_t i, size_t line, size_t x, size_t, size_t wanted) {
       char* const c = output(line, x);
       if (wanted > 0) epilogue_.run(run, sums(i, c), c, wanted, out_.stride[2], block.channels);
@@ -227,7 +242,8 @@ class BandPlan final : public qn_plan {
   KernelEpilogue kernel_epilogue_;
   Epilogue epilogue_;
   qn_tensor in_, out_;
-  int8_t padding_;
+  uint8_t flip_, padding_;  // flips signs, or not
+  size_t batch_;            // places whose rows of C are found at a time
   Tiling tiling_;
   Vector<size_t> offsets_;
   size_t addresses_, unwanted_, sums_;  // behind the copy: of rows of C, memory for those that nobody wants, scratch
@@ -236,18 +252,20 @@ class BandPlan final : public qn_plan {
 }  // namespace
 
 double band_cycles(const Problem& p, const TapgemmRow& row) {
-  if (p.pointwise) return Candidates::never;
+  if (p.pointwise && of_tiles(row)) return Candidates::never;  // gemm needs no copy
   const Window& window = *p.window;
   if (copied_bytes(window, p.in, 1) > static_cast<double>(4 * band_bytes())) return Candidates::never;
-  const TapRuns runs(window, p.in, row.panel.kr);
+  const TapRuns runs(window, p.in, row);
   Problem places = p;
   places.pixels = (p.height - 1) * CopiedRow(window.w).line + p.width;
   const ProductTile tile(row);
   const double each = copied_bytes(window, p.in, p.height) / 16 * machine().row_copy_cycles +
                       static_cast<double>(places.pixels) * machine().place_cycles;
-  // A short piece takes as long as a whole one.
-  return tiles_cycles(places, tile, tile.steps(runs.pieces() * most_tap_bytes), 0) +
-         each * static_cast<double>(p.images * p.groups);
+  // Tiles take as long for a short piece.
+  const size_t piece = of_tiles(row) ? most_tap_bytes(row) : runs.piece;
+  places.images = p.pixels * p.images / (p.height * p.width);  // pixels of a pointwise one are those of all images
+  return tiles_cycles(places, tile, tile.steps(runs.pieces() * piece), 0) +
+         each * static_cast<double>(places.images * p.groups);
 }
 
 PlanPointer plan_band(const ConvRequest& conv, const Choice& choice) { return make_plan<BandPlan>(conv, choice); }

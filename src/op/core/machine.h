@@ -79,6 +79,7 @@ struct MachineRow {
   float pool_channel_cycles = 40;   // pixel-blocked images: cycles to begin a channel
 
   // Kernels of bytes, where they differ from those above.
+  float flip = 0;                   // products with unsigned bytes: operations on their ports to flip signs of a row
   float end_cycles = 1.4f;          // gemm, igemm: cycles to end a vector of sums and to store it; floats take 1
   float gather_bytes = 3;           // direct: factor of gather_cycles where taps of bytes are copied one by one
   float row_copy_cycles = 2;        // direct: cycles to copy 16 bytes of a row of taps
