@@ -20,14 +20,18 @@ constexpr Shape shapes[] = {{3136, 256, 256, 32, 1, 32}, {49, 2048, 256, 32, 1, 
                             {1, 1000, 1, 16, 1},         {3136, 40, 8, 8, 4},        {7, 33, 6, 16, 4}};
 
 Tiling make(const Shape& s, size_t tasks) {
+  struct {
+    KernelType type;
+    size_t nr;
+  } const row = {s.c_bytes == 1 ? KernelType::qs8c : KernelType::f32, s.nr};
+  const size_t together = panels_of_line(row, tasks);
   return Tiling({.m = s.m,
                  .n = s.n,
                  .mr = s.mr,
-                 .nr = s.nr,
+                 .nr = s.nr * together,
                  .pass_rows = s.pass_rows,
                  .row_bytes = 256,
-                 .panel_bytes = s.nr * 256,
-                 .c_bytes = s.c_bytes},
+                 .panel_bytes = s.nr * 256 * together},
                 tasks);
 }
 

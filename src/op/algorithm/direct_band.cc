@@ -104,15 +104,15 @@ class BandPlan final : public qn_plan {
         batch_(most_batch / row_.mr * row_.mr) {
     const size_t tasks = conv.request.options.tasks, products = out_.shape[0] * shape_.groups;
     const size_t shared = std::max<size_t>(products * window_.h.out / wanted_chunks(tasks), 1);
+    const size_t together = panels_of_line(row_, tasks);
     tiling_ = Tiling({.count = products,
                       .m = window_.h.out,
                       .n = shape_.out,
                       .mr = std::min(lines_of_band(window_, shape_.in), shared),
-                      .nr = row_.nr,
+                      .nr = row_.nr * together,
                       .pass_rows = pass_rows(row_) / copied_.line,
                       .row_bytes = runs_.pieces() * runs_.piece * copied_.line,
-                      .panel_bytes = packed_->panel_bytes,
-                      .c_bytes = output_bytes(row_.type)},
+                      .panel_bytes = packed_->panel_bytes * together},
                      tasks);
     phases = {tiling_.tasks()};
     add_offsets();

@@ -40,15 +40,15 @@ class GemmPlan final : public qn_plan {
     channels_ = shape.out;
     in_bytes_ = shape.in * input_bytes(row_.type);
     out_bytes_ = shape.out * output_bytes(row_.type);
+    const size_t together = panels_of_line(row_, conv.request.options.tasks);
     tiling_ = Tiling({.count = rows_.products.count() * groups_,
                       .m = rows_.count,
                       .n = shape.out,
                       .mr = row_.mr,
-                      .nr = row_.nr,
+                      .nr = row_.nr * together,
                       .pass_rows = pass_rows(row_),
                       .row_bytes = in_bytes_,
-                      .panel_bytes = packed_->panel_bytes,
-                      .c_bytes = output_bytes(row_.type)},
+                      .panel_bytes = packed_->panel_bytes * together},
                      conv.request.options.tasks);
     phases = {tiling_.tasks()};
     slot = epilogue_.scratch_bytes(tiling_.tile_elements());

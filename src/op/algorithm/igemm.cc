@@ -133,14 +133,14 @@ class IgemmPlan final : public qn_plan {
     part.pixels = part.order == Order::image ? joined.count : part.order == Order::rows ? part.width : height;
     part.tiles = divide_up(part.pixels, row_.mr);
     part.rows = divide_up(part.pixels, part.tiles);
+    const size_t together = panels_of_line(row_, conv.request.options.tasks);
     part.tiling = Tiling({.count = out_.shape[0] * shape_.groups,
                           .m = part.lines * part.tiles * part.rows,
                           .n = shape_.out,
                           .mr = part.rows,
-                          .nr = row_.nr,
+                          .nr = row_.nr * together,
                           .row_bytes = shape_.depth() * input_bytes(row_.type),
-                          .panel_bytes = packed_->panel_bytes,
-                          .c_bytes = output_bytes(row_.type)},
+                          .panel_bytes = packed_->panel_bytes * together},
                          conv.request.options.tasks);
     build_table(conv.window, &part);
     if (may_leave_out(conv)) leave_out_taps(&part);

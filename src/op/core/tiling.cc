@@ -77,27 +77,21 @@ bool Tiling::Blocks::next() {
 }
 
 Tiling::Tiling(const TilingShape& shape, size_t tasks) : shape_(shape) {
-  // Threads that write parts of one cache line wait for each other.
-  if (tasks > 1 && shape.c_bytes > 0) {
-    const size_t together = divide_up(cache_line, shape.nr * shape.c_bytes);
-    shape_.nr *= together;
-    shape_.panel_bytes *= together;
-  }
   m_.count = divide_up(shape.m, shape.mr);
   // Tiles may have fewer rows where the kernel reads the panels again for the next rows anyway: as many tiles for all.
   const size_t pass = std::max<size_t>(shape.pass_rows, 1);
-  if (shape.mr > pass) m_.count = std::min(round_up(m_.count, tasks), divide_up(shape.m, pass));
+  if (has_tiles && shape.mr > pass) m_.count = std::min(round_up(m_.count, tasks), divide_up(shape.m, pass));
   shape_.mr = round_up(divide_up(shape.m, m_.count), shape.unit);
   m_.count = divide_up(shape.m, shape_.mr);
-  n_.count = divide_up(shape_.n, shape_.nr);
+  n_.count = divide_up(shape.n, shape.nr);
   divide(tasks);
 
   // Where each panel is read once, the cache does not matter.
   const bool once = m_.count == 1 && shape_.mr <= shape.pass_rows;
   const size_t panels =
-      once ? std::max<size_t>(Watch::interval * sizeof(float) / std::max<size_t>(shape_.panel_bytes, 1), 1)
-           : panels_in_l2(shape_.panel_bytes);
-  block_ = shape.whole_channels ? n_.count * shape_.nr : std::min(panels, n_.count) * shape_.nr;
+      once ? std::max<size_t>(Watch::interval * sizeof(float) / std::max<size_t>(shape.panel_bytes, 1), 1)
+           : panels_in_l2(shape.panel_bytes);
+  block_ = shape.whole_channels ? n_.count * shape.nr : std::min(panels, n_.count) * shape.nr;
   const size_t row_work = block_ * std::max<size_t>(shape.row_bytes / sizeof(float), 1);
   watched_rows_ = std::max<size_t>(Watch::interval / row_work / shape_.mr, 1) * shape_.mr;
   watched_work_ = watched_rows_ * row_work;

@@ -6,6 +6,8 @@
 
 #include "base/cpu.h"
 #include "base/math.h"
+#include "base/memory.h"
+#include "op/core/numbers.h"
 #include "op/core/operator.h"
 
 namespace quern {
@@ -18,13 +20,19 @@ struct TilingShape {
   size_t pass_rows = SIZE_MAX;  // rows for which a kernel reads all panels of W once; for more it reads them again
   size_t row_bytes = 0;         // bytes of A that one row of C needs
   size_t panel_bytes = 0;       // bytes of a panel of W
-  size_t c_bytes = 0;           // bytes of an element of C, whose rows begin at cache lines; 0: where does not matter
   bool whole_channels = false;  // never divide n, because a tile of rows is expensive to make
 };
 
 // Panels of so many bytes, at least one, that stay in the L2 cache beside other data.
 inline size_t panels_in_l2(size_t panel_bytes) {
   return std::max<size_t>(cpu().l2_bytes / 2 / std::max<size_t>(panel_bytes, 1), 1);
+}
+
+// Where tasks divide channels, each gets so many panels at least, which fill a cache line of C: threads that write parts
+// of one line wait for each other. Small builds take no memory to know this.
+template <class KernelRow>
+size_t panels_of_line(const KernelRow& row, size_t tasks) {
+  return small || tasks == 1 ? 1 : divide_up(cache_line, row.nr * output_bytes(row.type));
 }
 
 class Tiling {
