@@ -209,7 +209,7 @@ class BandPlan final : public qn_plan {
 
   // Multiplies some places, the first of which is place m of a band that begins with output row y.
   void multiply(const Run& run, const Block& block, size_t y, size_t m, size_t places, char* scratch) const {
-    const auto output = [&](size_t line, size_t x) {
+    const auto pixel = [&](size_t line, size_t x) {
       return block.c + (y + line) * out_.stride[1] + x * out_.stride[2];
     };
     const auto sums = [&](size_t i, char* c) {
@@ -217,7 +217,7 @@ class BandPlan final : public qn_plan {
     };
     auto** const rows = reinterpret_cast<void**>(scratch + addresses_);
     each_part(m, places, [&](size_t i, size_t line, size_t x, size_t count, size_t wanted) {
-      const auto to = sums(i, output(line, x));
+      const auto to = sums(i, pixel(line, x));
       for (size_t j = 0; j < wanted; ++j) rows[i + j] = to.data + j * to.stride;
       for (size_t j = wanted; j < count; ++j) rows[i + j] = scratch + unwanted_;
     });
@@ -227,7 +227,7 @@ class BandPlan final : public qn_plan {
                scratch + (m + i) * a_stride, a_stride, block.panels, rows + i, block.epilogue);
     }
     each_part(m, places, [&](size_t i, size_t line, size_t x, size_t, size_t wanted) {
-      char* const c = output(line, x);
+      char* const c = pixel(line, x);
       if (wanted > 0) epilogue_.run(run, sums(i, c), c, wanted, out_.stride[2], block.channels);
     });
   }
