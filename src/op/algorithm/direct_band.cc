@@ -104,7 +104,7 @@ class BandPlan final : public qn_plan {
         batch_(most_batch / row_.mr * row_.mr) {
     const size_t tasks = conv.request.options.tasks, products = out_.shape[0] * shape_.groups;
     const size_t shared = std::max<size_t>(products * window_.h.out / wanted_chunks(tasks), 1);
-    const size_t together = panels_of_line(row_, tasks);
+    const size_t together = panels_of_line(row_.type, row_.nr, tasks);
     tiling_ = Tiling({.count = products,
                       .m = window_.h.out,
                       .n = shape_.out,

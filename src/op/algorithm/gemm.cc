@@ -40,7 +40,7 @@ class GemmPlan final : public qn_plan {
     channels_ = shape.out;
     in_bytes_ = shape.in * input_bytes(row_.type);
     out_bytes_ = shape.out * output_bytes(row_.type);
-    const size_t together = panels_of_line(row_, conv.request.options.tasks);
+    const size_t together = panels_of_line(row_.type, row_.nr, conv.request.options.tasks);
     tiling_ = Tiling({.count = rows_.products.count() * groups_,
                       .m = rows_.count,
                       .n = shape.out,

@@ -133,7 +133,7 @@ class IgemmPlan final : public qn_plan {
     part.pixels = part.order == Order::image ? joined.count : part.order == Order::rows ? part.width : height;
     part.tiles = divide_up(part.pixels, row_.mr);
     part.rows = divide_up(part.pixels, part.tiles);
-    const size_t together = panels_of_line(row_, conv.request.options.tasks);
+    const size_t together = panels_of_line(row_.type, row_.nr, conv.request.options.tasks);
     part.tiling = Tiling({.count = out_.shape[0] * shape_.groups,
                           .m = part.lines * part.tiles * part.rows,
                           .n = shape_.out,

@@ -7,6 +7,7 @@
 #include "base/cpu.h"
 #include "base/math.h"
 #include "base/memory.h"
+#include "kernel/row.h"
 #include "op/core/numbers.h"
 #include "op/core/operator.h"
 
@@ -29,10 +30,9 @@ inline size_t panels_in_l2(size_t panel_bytes) {
 }
 
 // Where tasks divide channels, each gets so many panels at least, which fill a cache line of C: threads that write parts
-// of one line wait for each other. Small builds take no memory to know this.
-template <class KernelRow>
-size_t panels_of_line(const KernelRow& row, size_t tasks) {
-  return small || tasks == 1 ? 1 : divide_up(cache_line, row.nr * output_bytes(row.type));
+// of one line wait for each other. Measured on x86 alone, so only there.
+inline size_t panels_of_line(KernelType type, size_t nr, size_t tasks) {
+  return !QN_ARCH_X86_64 || small || tasks == 1 ? 1 : divide_up(cache_line, nr * output_bytes(type));
 }
 
 class Tiling {
