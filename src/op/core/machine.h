@@ -92,7 +92,6 @@ struct MachineRow {
   float dot_row_cycles = 0.72f;
   float pair_cycles = 15;      // cycles to end two rows of 32 sums
   float unhidden_ends = 0.3f;  // the part of the shorter of both that the longer one does not hide
-  float place_cycles = 5;      // tapgemm: cycles to find a row of C by its address
   // Estimates for dense kernels expect weights from far away. Sparse kernels read less of them, but where weights are
   // near after all, dense kernels gain more: this factor of sparse kernels favours those where the difference is small.
   float sparse_caution = 1.1f;
