@@ -2,12 +2,11 @@
 // Contract: src/kernel/gemm.h; panels have the format k4u, sums times scales fit 32 bits
 //
 //   args   rdi mr  rsi nc  rdx k(bytes)  rcx a  r8 a_stride  r9 w  [rsp+8] c  c_stride  p
-//   A      row 3i+j is at base i + j strides: bases rcx rbx rbp r12, stride r8; rdx whole fours of k
+//   A      gemm_12x32.h; rdx whole fours of k
 //   C      r10 the row after the last, r11 stride
 //   jumps  rdi row mr-1 in the loop; others in the frame
 //   left   rax bytes of k     rsi channels
-//   acc    zmm4-zmm27: row m holds zmm(4+2m), zmm(5+2m)
-//   load, ends, masks   tile_avx512vnni.h
+//   acc    gemm_12x32.h     load, ends, masks   tile_avx512vnni.h
 //
 // A step of four k is 24 dot products (24 cycles where they take one each) and 16 loads, prefetches among them.  To end
 // the sums takes 126 operations of other kinds, about as long as three steps: too long where k is small.  So panels turn
@@ -19,7 +18,7 @@
 //
 // Of a last panel with at most 16 channels only the lower vector is multiplied.  Only the rows of this call are run, read
 // and written.
-#include "gemm.h"
+#include "gemm_12x32.h"
 #include "gemm_1x32_avx512vnni.h"
 #include "tile_avx512vnni.h"
 
@@ -33,29 +32,6 @@
 #define PAIR qword ptr [rsp + 56]       // row 10 of C, at the panel
 #define STEPS qword ptr [rsp + 64]      // of a panel
 #define ARGS rsp + FRAME + 56           // c  c_stride  p
-
-// Every row: its number, where its A is, its accumulators.
-.macro rows do, arg:vararg
-        \do     11, r12+r8*2, zmm26, zmm27, \arg
-        \do     10, r12+r8,   zmm24, zmm25, \arg
-        \do     9,  r12,      zmm22, zmm23, \arg
-        \do     8,  rbp+r8*2, zmm20, zmm21, \arg
-        \do     7,  rbp+r8,   zmm18, zmm19, \arg
-        \do     6,  rbp,      zmm16, zmm17, \arg
-        \do     5,  rbx+r8*2, zmm14, zmm15, \arg
-        \do     4,  rbx+r8,   zmm12, zmm13, \arg
-        \do     3,  rbx,      zmm10, zmm11, \arg
-        \do     2,  rcx+r8*2, zmm8,  zmm9,  \arg
-        \do     1,  rcx+r8,   zmm6,  zmm7,  \arg
-        \do     0,  rcx,      zmm4,  zmm5,  \arg
-.endm
-
-.macro move bytes
-        add     rcx, \bytes
-        add     rbx, \bytes
-        add     rbp, \bytes
-        add     r12, \bytes
-.endm
 
 .macro step m, a, lo, hi, none
 L(step\m):

@@ -2,18 +2,17 @@
 // Contract: src/kernel/tapgemm.h; panels have the format k4u, so A is plus 128; sums times scales fit 32 bits
 //
 //   args   rdi mr  rsi nc  rdx kc  rcx ks  r8 offsets  r9 a  [rsp+8] a_stride  w  c  p
-//   A      row 3i+j is at base i + j strides: bases rcx rbx rbp r12, stride r8; r13 three strides, r14 a
+//   A      gemm_12x32.h; r13 three strides, r14 a
 //   W      r9
 //   C      r15 the first channel of the panel
 //   jumps  rdi row mr-1 in the loop
 //   left   rax bytes of a tap, r10 bytes of offsets up to 0, which end at r11     rsi channels
-//   acc    zmm4-zmm27: row m holds zmm(4+2m), zmm(5+2m)
-//   load, ends, masks   tile_avx512vnni.h
+//   acc    gemm_12x32.h     load, ends, masks   tile_avx512vnni.h
 //
-// A step of four k is 24 dot products and 14 loads: A needs no flip of signs, which would take a third port of those that
-// compute dot products on Intel's cores.  Of a last panel with at most 16 channels only the lower vector is multiplied.
-// Only the rows of this call are run, read and written.
-#include "gemm.h"
+// A step of four k is 24 dot products, 14 loads and two prefetches: A needs no flip of signs, which on Intel's cores takes
+// the ports of the dot products.  Of a last panel with at most 16 channels only the lower vector is multiplied.  Only the
+// rows of this call are run, read and written.
+#include "gemm_12x32.h"
 #include "tile_avx512vnni.h"
 
 #define FRAME 104
@@ -28,29 +27,6 @@
 #define LAST qword ptr [rsp + 72]       // the address of the last even row
 #define EPILOGUE qword ptr [rsp + 80]   // of the panel
 #define ARGS rsp + FRAME + 56           // a_stride  w  c  p
-
-// Every row: its number, where its A is, its accumulators.
-.macro rows do, arg:vararg
-        \do     11, r12+r8*2, zmm26, zmm27, \arg
-        \do     10, r12+r8,   zmm24, zmm25, \arg
-        \do     9,  r12,      zmm22, zmm23, \arg
-        \do     8,  rbp+r8*2, zmm20, zmm21, \arg
-        \do     7,  rbp+r8,   zmm18, zmm19, \arg
-        \do     6,  rbp,      zmm16, zmm17, \arg
-        \do     5,  rbx+r8*2, zmm14, zmm15, \arg
-        \do     4,  rbx+r8,   zmm12, zmm13, \arg
-        \do     3,  rbx,      zmm10, zmm11, \arg
-        \do     2,  rcx+r8*2, zmm8,  zmm9,  \arg
-        \do     1,  rcx+r8,   zmm6,  zmm7,  \arg
-        \do     0,  rcx,      zmm4,  zmm5,  \arg
-.endm
-
-.macro move bytes
-        add     rcx, \bytes
-        add     rbx, \bytes
-        add     rbp, \bytes
-        add     r12, \bytes
-.endm
 
 .macro step m, a, lo, hi, none
 L(step\m):
