@@ -14,6 +14,7 @@
 
 #include "base/cpu.h"
 #include "base/needs.h"
+#include "kernel/tile_engine.h"
 #include "kernel/type.h"
 
 // The architecture of the build: exactly one of these is 1. The tables test them.
@@ -95,8 +96,8 @@ inline bool of_bytes(const Row& row) { return has_integers && info_of(row.type).
 // Can this row run on a CPU with these features?
 inline bool runs_on(const Row& row, uint32_t features) { return (row.isa & ~features) == 0; }
 
-// Does it multiply tiles (AMX)? Only rows of some builds for x86 do.
-inline bool of_tiles(const Row& row) { return has_tiles && (row.isa & feature_amxint8) != 0; }
+// Is it a kernel of the tile engine? Only builds for x86 have some.
+inline bool of_tiles(const Row& row) { return (row.isa & tile_engine.feature) != 0; }
 
 // Can this row run here, with what QUERN_ISA leaves and the system permits?
 inline bool runs_here(const Row& row) { return runs_on(row, cpu().isa) && (!of_tiles(row) || may_use(row.isa)); }

@@ -52,7 +52,7 @@ struct TapgemmRow : Row {
 };
 
 // The most bytes of a row of a tap.
-inline size_t most_tap_bytes(const Row& row) { return of_tiles(row) ? 64 : SIZE_MAX; }
+inline size_t most_tap_bytes(const Row& row) { return of_tiles(row) ? tile_engine.step_bytes : SIZE_MAX; }
 
 // Does the build have kernels of this family other than the reference, which is too slow to be of use? A small build has
 // them if its list names them.

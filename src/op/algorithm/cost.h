@@ -45,7 +45,7 @@ inline bool is_arm(const Row& row) { return (row.isa & (isa_neon | isa_neonfma))
 // ---- products of matrices
 
 // Rows that a kernel of gemm multiplies by all panels before it reads them again: those of a block, if it uses tiles.
-inline size_t pass_rows(const Row& row) { return of_tiles(row) ? 32 : SIZE_MAX; }
+inline size_t pass_rows(const Row& row) { return of_tiles(row) ? tile_engine.block_rows() : SIZE_MAX; }
 
 // The tile of a kernel of gemm or igemm. If the kernel multiplies only some rows of its tile at a time, `mr` is that
 // number of rows, and it passes over each panel several times.
