@@ -11,8 +11,8 @@ and compares the bits of all outputs. The first build runs its AVX2 kernels (--f
 every level with fused multiply-adds computes each output by one chain of them, in the same order. Without FMA (armv7's
 `neon`) outputs may differ by a tolerance: --tolerance.
 
-A name NETWORK/qs8 is a network of bytes, which has the same bits everywhere: both builds run it on 1, 2 and 4 threads, and
-the first one at every level of its CPU. The first build quantizes it for both.
+A name NETWORK/qs8 is a network of bytes, which has the same bits everywhere: both builds run it on 1, 2 and 4 threads
+(--threads), and the first one at every level of its CPU. The first build quantizes it for both.
 
 The size of Winograd's tiles is chosen by costs, which differ between processors, and tiles of another size give other
 bits. If the two builds choose different sizes, the script names the layers and compares the outputs with a tolerance.
@@ -32,8 +32,7 @@ import tempfile
 
 WINOGRAD_TOLERANCE = 1e-4
 MODELS = "squeezenet_v1.1,mobilenet_v1,mobilenet_v2,squeezenet_v1.1/qs8,mobilenet_v2/qs8"
-LEVELS = ("ref", "sse41", "avx2", "")  # of the first build, for networks of bytes; "" is all that the CPU has
-THREADS = (1, 2, 4)
+LEVELS = ("ref", "sse41", "avx2", "avx512vnni", "")  # of the first build, for networks of bytes; "" is all that the CPU has
 ALGORITHMS = "direct,gemm,igemm,winograd"
 QN_ALGORITHMS = ("auto", "direct", "gemm", "igemm", "depthwise", "winograd")  # the numbers of qn_algorithm
 
@@ -151,7 +150,7 @@ def check_bytes(arguments, model, image, root):
     builds = [(arguments.first, level) for level in LEVELS] + [(arguments.second, arguments.second_isa)]
     found, expected = [], None
     for i, (quern, level) in enumerate(builds):
-        for threads in THREADS:
+        for threads in arguments.threads.split(","):
             got = outputs(quern, {"QUERN_ISA": level}, model, image, "auto", root / f"{i}-{threads}", threads)
             expected = expected or got
             for difference in filter(None, map(compare, expected, got, [0] * len(expected))):
@@ -167,6 +166,7 @@ def main():
     parser.add_argument("--second-isa", default="", help="QUERN_ISA of the second one")
     parser.add_argument("--models", default=MODELS)
     parser.add_argument("--algorithms", default=ALGORITHMS)
+    parser.add_argument("--threads", default="1,2,4", help="of networks of bytes")
     parser.add_argument("--tolerance", type=float, default=0, help="times max(1, |expected|); 0: the same bits")
     arguments = parser.parse_args()
 

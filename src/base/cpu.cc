@@ -412,7 +412,7 @@ const Cpu& cpu() {
 
 bool may_use([[maybe_unused]] uint32_t features) {
 #if defined(__x86_64__) && defined(__linux__)
-  if (!has_tiles || (features & feature_amxint8) == 0) return true;
+  if (!has_tiles || (features & feature_amxint8) == 0 || cpu().permitted) return true;
   static bool permitted;
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, [] {

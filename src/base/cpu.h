@@ -105,6 +105,7 @@ struct Cpu {
   size_t pixel_block;                   // pixels in a block of the pixel-blocked layout; tiles of spmm.inc divide it
   size_t vector_bytes;                  // bytes of a vector if the machine decides its length (SVE, RVV); otherwise 0
   Sources sources;                      // not in small builds
+  bool permitted;                       // a test emulates tiles, so may_use() asks nobody
 };
 
 // This machine. It is detected once; the call is thread-safe. If cpuinfo_initialize() fails, the features are those that

@@ -6,7 +6,9 @@
 #include "platform.h"
 
 #if QN_ARCH_X86_64 && defined(__linux__)
+#include <sys/syscall.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include <bit>
 #include <csignal>
@@ -41,7 +43,6 @@ struct State {
 __attribute__((tls_model("initial-exec"))) constinit thread_local State state = {};
 
 struct sigaction previous;
-bool has_tiles;                                     // of the CPU
 std::unordered_map<const uint8_t*, uint8_t> traps;  // the second byte of each overwritten instruction
 
 // An instruction's opcode and mandatory prefix (0 none, 1 66, 2 F3, 3 F2).
@@ -237,17 +238,17 @@ bool execute(const Instruction& x) {
   return false;
 }
 
-// Reads XCR0, which has bits for the state components of AMX if Linux supports it on this CPU.
-bool cpu_has_tiles() {
-  uint32_t low, high;
-  asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  return (low >> 17 & 3) != 0;
+// Does Linux permit this process to use tiles?
+bool permitted() {
+  constexpr int get_permissions = 0x1022, tiles = 18;  // names of Linux 5.16
+  uint64_t components = 0;
+  return syscall(SYS_arch_prctl, get_permissions, &components) == 0 && (components >> tiles & 1) != 0;
 }
 
 // Returns the second byte of an instruction that may be emulated.
 std::optional<uint8_t> second_byte(const uint8_t* code) {
   if (const auto found = traps.find(code); code[0] == 0x0f && found != traps.end()) return found->second;
-  if (code[0] == 0xc4 && !has_tiles) return code[1];
+  if (code[0] == 0xc4 && !permitted()) return code[1];
   return {};
 }
 
@@ -287,7 +288,6 @@ bool install_amx_emulator() {
   sigaction(SIGILL, nullptr, &present);
   if (present.sa_sigaction == on_illegal_instruction) return true;
   previous = present;
-  has_tiles = cpu_has_tiles();
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigaddset(&action.sa_mask, SIGALRM);
   action.sa_sigaction = on_illegal_instruction;
@@ -300,6 +300,16 @@ void emulate_amx_at(const void* instruction) {
   if (code[0] == ud2[0]) return;  // overwritten before
   traps[code] = code[1];
   overwrite(code, ud2);
+}
+
+// ldtilecfg is VEX.128.NP.0F38.W0 49 /0 with memory, tilerelease the same without.
+void emulate_amx_in(const void* kernel) {
+  for (const auto* code = static_cast<const uint8_t*>(kernel);; ++code) {
+    const bool is_vex = (code[0] == 0xc4 && (code[1] & 0x1f) == 2) || traps.count(code) != 0;
+    if (!is_vex || code[2] != 0x78 || code[3] != 0x49 || (code[4] & 0x38) != 0) continue;
+    emulate_amx_at(code);
+    if (code[4] == 0xc0) return;
+  }
 }
 
 bool release_emulated_amx() {
@@ -317,6 +327,8 @@ namespace quern::check {
 bool install_amx_emulator() { return false; }
 
 void emulate_amx_at(const void*) { std::abort(); }
+
+void emulate_amx_in(const void*) { std::abort(); }
 
 bool release_emulated_amx() { return false; }
 

@@ -435,7 +435,7 @@ Fault run() {
   call.code = code();
   call.clean = 1;
   const Fault fault = call_guarded(call);
-  EXPECT_EQ(fault.signal == 0 ? violations(call) : "", "");
+  EXPECT_EQ(fault.signal == 0 ? violations(call, false) : "", "");
   return fault;
 }
 

@@ -75,7 +75,7 @@ void Call::set_float(size_t n, float value) {
   }
 }
 
-std::string violations(const Call& call) {
+std::string violations(const Call& call, [[maybe_unused]] bool left_tiles) {
   std::string list;
   for (size_t i = 0; i < std::size(saved_names); ++i) {
     // As wide as a register.
@@ -101,7 +101,7 @@ std::string violations(const Call& call) {
     }
     if (dirty) add(list, "the upper halves of vectors are left in use (vzeroupper is missing)");
   }
-  const bool tiles = call.ask_xinuse != 0 && (call.xinuse & 0x60000) != 0;
+  const bool tiles = left_tiles || (call.ask_xinuse != 0 && (call.xinuse & 0x60000) != 0);
   if (tiles) add(list, "tiles are left in use (tilerelease is missing)");
 #else
   for (size_t i = 0; i < std::size(call.saved_vector); ++i) {

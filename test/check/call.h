@@ -69,8 +69,9 @@ struct Call {
   void set_float(size_t n, float value);
 };
 
-// What the kernel left behind that it should not have: "rbx changed, mxcsr changed"; "" when all is well.
-std::string violations(const Call& call);
+// What the kernel left behind that it should not have: "rbx changed, mxcsr changed"; "" when all is well. Emulated tiles
+// (amx_emulator.h) are left if `left_tiles`.
+std::string violations(const Call& call, bool left_tiles);
 
 }  // namespace quern::check
 

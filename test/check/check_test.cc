@@ -28,7 +28,7 @@ class KernelTest : public testing::TestWithParam<Kernel> {};
 
 TEST_P(KernelTest, KeepsItsContract) {
   const Kernel& kernel = GetParam();
-  if (!runs_here(*kernel.row)) {
+  if (!can_check(kernel)) {
     ++Summary::skipped;
     GTEST_SKIP() << kernel.row->name << " needs " << isa_name(kernel.row->isa);
   }

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <limits>
 
+#include "amx_emulator.h"
+
 namespace quern::check {
 namespace {
 
@@ -229,8 +231,29 @@ float multiply_add(float a, float b, float sum, Numbers numbers) {
   return numbers.fused ? flushed(sum_to_odd(double{a} * b, sum)) : flushed(flushed(double{a} * b) + sum);
 }
 
+namespace {
+
+// Can a row be checked only if tiles are emulated?
+bool lacks_tiles_alone(const Row& row) {
+  return of_tiles(row) && !runs_here(row) && runs_on(row, cpu().isa | feature_amxint8);
+}
+
+}  // namespace
+
+bool can_check(const Kernel& kernel) {
+  if (!lacks_tiles_alone(*kernel.row)) return runs_here(*kernel.row);
+  install_handlers();
+  return install_amx_emulator();
+}
+
 Checker::Checker(std::string name, const Kernel& kernel)
-    : kernel_(std::move(name)), code_(kernel.code), flushes_(numbers_of(*kernel.row).flushes), random_(seed()) {}
+    : kernel_(std::move(name)),
+      code_(kernel.code),
+      flushes_(numbers_of(*kernel.row).flushes),
+      emulated_(lacks_tiles_alone(*kernel.row)),
+      random_(seed()) {
+  if (emulated_) emulate_amx_in(code_);
+}
 
 bool Checker::run(std::initializer_list<uint64_t> arguments, std::initializer_list<const Guarded*> memory,
                   std::initializer_list<Expectation> outputs, const std::function<std::string()>& describe) {
@@ -262,7 +285,8 @@ bool Checker::call(Call& call, std::initializer_list<uint64_t> arguments, std::i
   std::string what;
   if (const Fault fault = call_guarded(call); fault.signal != 0) {
     what = describe_fault(fault, memory);
-  } else if (what = violations(call); what.empty()) {
+    release_emulated_amx();
+  } else if (what = violations(call, emulated_ && release_emulated_amx()); what.empty()) {
     for (const Expectation& output : outputs) {
       if (what = compare(output); !what.empty()) break;
     }

@@ -100,6 +100,10 @@ float multiply_add(float a, float b, float sum, Numbers numbers);
 
 struct Kernel;
 
+// Can this process check this kernel? A kernel of tiles is emulated (amx_emulator.h) where the CPU, Linux or QUERN_ISA
+// has none, but has all else that it needs.
+bool can_check(const Kernel& kernel);
+
 // Makes checked calls of one kernel and keeps the first failure.
 class Checker {
  public:
@@ -124,6 +128,9 @@ class Checker {
                   std::initializer_list<const Guarded*> memory, std::initializer_list<Expectation> outputs,
                   const std::function<std::string()>& describe);
 
+  // Does the caller, who has one more size to check, leave it out? Under emulation most are, but for the sharpest.
+  bool leaves_out() { return emulated_ && ++sizes_ >= emulated_share && sizes_ % emulated_share != 0; }
+
   // Does the row's level flush? Then what is to come out of it is computed under Flushing.
   bool flushes() const { return flushes_; }
   bool failed() const { return !failure_.empty(); }
@@ -132,13 +139,17 @@ class Checker {
   Random& random() { return random_; }
 
  private:
+  // An emulated call takes thousands of times as long as another one. One size in so many is checked; a prime number, so
+  // that none of the loops over sizes, values and clamps always has the same remainder.
+  static constexpr size_t emulated_share = 13;
+
   bool call(Call& call, std::initializer_list<uint64_t> arguments, std::initializer_list<const Guarded*> memory,
             std::initializer_list<Expectation> outputs, const std::function<std::string()>& describe);
 
   std::string kernel_, failure_;
   const void* code_;
-  bool flushes_;
-  size_t cases_ = 0;
+  bool flushes_, emulated_;
+  size_t cases_ = 0, sizes_ = 0;
   Random random_;
   Storm storm_;
 };

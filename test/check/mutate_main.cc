@@ -246,7 +246,7 @@ int run(const Options& options) {
       ++found;
       const auto kernel = kernels.find(name);
       if (kernel == kernels.end()) throw std::runtime_error(file + ": " + name + " is in no table");
-      if (!runs_here(*kernel->second.row)) {
+      if (!can_check(kernel->second)) {
         std::printf("%s skipped: needs %s\n", name.c_str(), isa_name(kernel->second.row->isa));
         continue;
       }
