@@ -38,7 +38,7 @@
 #define ARGS rsp + FRAME + 56           // a_stride  w  c  p
 
 #include "gemm.h"
-#include "tile_amxint8.h"
+#include "requantize_amxint8.h"
 
 #if VARIABLES + 64 + SUMS + 2 * SUMS_BYTES > FRAME
 #error "the frame is too small"

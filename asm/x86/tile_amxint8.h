@@ -2,8 +2,8 @@
 //
 //   tiles  0-3 sums: rows r and channels c of a block are tile 2r+c   4 5 A, rows 0 and 1   6 7 W, channels 0 and 1
 //   rcx    128: from one row of sums, or of W, to the next   r15 scratch memory, which begins with the configuration
-//   ends   r13 sums of a pair of rows   r11d pairs that are left   zmm0 zmm1 scales   zmm28-31 as in tile_avx512vnni.h
-//   masks  k1 the channels that exist   k3 k4 free
+//   ends   r13 sums of a pair of rows   r11d pairs that are left   zmm0-3 zmm28-31 what they end with   zmm4-7 free
+//   masks  k1 the channels that exist   k3-k7 free
 //
 // A block is up to 32 rows, half of them in each tile.  All blocks have the same number of rows; the last one begins
 // within the one before it if need be, and computes some rows again.
@@ -18,8 +18,13 @@
 //   END_SOME              the function that ends as many pairs of rows as end between two dot products
 //   STORED STORED_ROWS    where the sums of tiles are stored next, and how many rows; none in the first panel
 //   STORED_P STORED_LEFT  their EPILOGUE and LEFT
-// and two macros: find_rows says where the rows of C are that STORED_ROWS counts, given the last even one in r13, and
-// store_rows stores a pair of them, in ymm4 and ymm5, and goes on to the pair before it.
+// and these macros:
+//   begin_tile    sums begin, with what the panel holds for it or with 0
+//   find_rows     says where the rows of C are that STORED_ROWS counts, given the last even one in r13
+//   load_channels loads what the sums of a panel end with, given its epilogue
+//   next_channels goes on to the epilogue of the next panel
+//   end_two       ends the pair of rows at r13, stores it, and goes on to the pair before it.  Microcode of tiles takes
+//                 half of what the processor decodes, so few instructions matter here.
 #ifndef QN_ASM_X86_TILE_AMXINT8_H
 #define QN_ASM_X86_TILE_AMXINT8_H
 
@@ -83,36 +88,6 @@
 
 // ---- the end of sums
 
-// Ends a pair of rows.  Microcode of tiles takes half of what the processor decodes, so few instructions matter here.
-.macro end_two
-        vcvtdq2ps zmm4, [r13]
-        vcvtdq2ps zmm5, [r13 + 64]
-        vcvtdq2ps zmm6, [r13 + 128]
-        vcvtdq2ps zmm7, [r13 + 192]
-        vmulps  zmm4, zmm4, zmm0
-        vmulps  zmm5, zmm5, zmm1
-        vmulps  zmm6, zmm6, zmm0
-        vmulps  zmm7, zmm7, zmm1
-        vcvtps2dq zmm4, zmm4
-        vcvtps2dq zmm5, zmm5
-        vcvtps2dq zmm6, zmm6
-        vcvtps2dq zmm7, zmm7
-        vpackssdw zmm4, zmm4, zmm5
-        vpackssdw zmm6, zmm6, zmm7
-        vpaddsw zmm4, zmm4, zmm30
-        vpaddsw zmm6, zmm6, zmm30
-        vpacksswb zmm4, zmm4, zmm6
-        vpermd  zmm4, zmm31, zmm4
-        vpcmpgtb k3, zmm28, zmm4        // no vpmaxsb, which would wait for the port of the conversions
-        vpcmpgtb k4, zmm4, zmm29
-        vmovdqu8 zmm4{k3}, zmm28
-        vmovdqu8 zmm4{k4}, zmm29
-        vextracti64x4 ymm5, zmm4, 1
-        store_rows
-        sub     r13, 256
-        dec     r11d
-.endm
-
 // The functions that end 4, 3, 2 or 1 pairs, if there are so many, and all that are left.  Behind the kernel.
 .macro end_up_to pairs
 L(end_\pairs):
@@ -168,7 +143,7 @@ L(end_all):
 // The sums that are stored are the next ones to end, from the last pair of rows on.
 .macro begin_ends
         mov     rax, STORED_P
-        load_scales rax
+        load_channels rax
         mov     rsi, STORED_LEFT
         lanes   k1, rsi, esi, eax
         mov     r11, STORED_ROWS
@@ -194,7 +169,7 @@ L(end_all):
         mov     STORED_LEFT, rsi
         mov     rax, EPILOGUE
         mov     STORED_P, rax
-        add     rax, REQUANTIZE_SCALES + 128
+        next_channels rax
         mov     EPILOGUE, rax
 .endm
 
@@ -211,11 +186,10 @@ L(end_all):
         call    L(end_all)
 .endm
 
-// The sums of a tile, at `sums`, are stored.  The tile begins again with the biases of the panel at `panel`, and its
-// first product.
+// The sums of a tile, at `sums`, are stored.  The tile begins again, for the panel at `panel`, with its first product.
 .macro turn tile, sums, place, panel, a, w
         tilestored [\sums + rcx + \place], tmm\tile
-        tileloadd tmm\tile, [\panel + \place]
+        begin_tile \tile, \panel, \place
         tdpbssd tmm\tile, tmm\a, tmm\w
 .endm
 
