@@ -119,7 +119,9 @@ constexpr bool quantizes_inputs =
 
 // Kernels of tiles, which Linux alone permits. A small build has them only if its list names them.
 #if defined(__x86_64__) && defined(__linux__)
-constexpr bool has_tiles = has_integers && (!small || (trimmed && has_kernel("qn_gemm_qs8c_256x32_amxint8")));
+constexpr bool has_tiles =
+    has_integers &&
+    (!small || (trimmed && (has_kernel("qn_gemm_qs8c_256x32_amxint8") || has_kernel("qn_gemm_qd8c_256x32_amxint8"))));
 #else
 constexpr bool has_tiles = false;
 #endif

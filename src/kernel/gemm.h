@@ -74,8 +74,8 @@
 //            says, so all kernels return the same bits.
 //            qd8c: Sums are exact; the caller sees to it that none overflows, nor a zero point times a sum of weights,
 //            nor their difference. With weights of 4 bits the same holds for 16 times these numbers, so that a kernel
-//            may leave weights in the upper halves of bytes. Sums end as dequantize() says, so all kernels give equal
-//            bits.
+//            may leave weights in the upper halves of bytes. No sum of weights exceeds 2^23 - 1, nor does its negative:
+//            those of up to 65,535 weights cannot. Sums end as dequantize() says, so all kernels give equal bits.
 //            qd8b4: The sum of the products A[m][k] * W[k][n] of a block is exact. It becomes a float and is multiplied
 //            by its scale; these products are added to 0, in ascending order of blocks. Each operation rounds, none is
 //            fused. The sum ends as dequantize_blocks() says.

@@ -202,6 +202,29 @@ TEST(Dynamic, EveryKernelGivesTheBitsOfTheFormula) {
   EXPECT_GE(runs, 30u);
 }
 
+// Sums of weights as large as an operator takes them, and the zero points -128 and 127.
+TEST(Dynamic, EveryKernelTakesTheLargestSumsOfWeights) {
+  std::mt19937 random(12);
+  constexpr size_t in = 66048, out = 2;
+  Layer layer(in, out, random);
+  std::fill_n(layer.weights.begin(), in, int8_t{127});
+  std::fill_n(layer.weights.begin() + in, in, int8_t{-127});
+  Op op;
+  ASSERT_QN_OK(op.fully_connected(layer, layer.given()));
+  std::vector<float> x = reals(in, 1, 0, 3);
+  for (const float real : reals(in, 2, -2, 0)) x.push_back(real);
+  const auto expected = layer.expected(x);
+  for (const GemmRow& row : gemm_rows()) {
+    Options options;
+    options.kernel = row.name;
+    const Result result = run(op, {{{2, in}, x}}, options);
+    if (result.status == QN_UNSUPPORTED) continue;
+    ASSERT_EQ(result.status, QN_OK) << result.message;
+    SCOPED_TRACE(row.name);
+    expect_same(result.values, expected);
+  }
+}
+
 TEST(Dynamic, RowsOfManyDimensions) {
   std::mt19937 random(2);
   for (const Layer& layer : {Layer(33, 47, random), Layer(33, 47, 32, random)}) {

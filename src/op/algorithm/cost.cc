@@ -20,17 +20,24 @@ size_t multiplied(const ProductTile& tile, size_t left) {
   return (tile.row.isa & isa_avx512) != 0 ? round_up(left, size_t{16}) : tile.nr;
 }
 
+// What kernels of tiles cost beside the constants of machines: to end two rows of 32 sums as floats; four dot products at
+// least, whose weights have to arrive; to begin and end a call. Measured on an Intel Xeon with AMX.
+constexpr double real_pair_cycles = 25, tile_step_cycles = 60, tile_call_cycles = 800;
+
 // Cycles of a kernel of tiles for so many rows and a panel. A dot product of tiles takes the longer the more rows there
 // are. The sums of a pair of rows end meanwhile, but for a part of them.
-double matrix_cycles(size_t rows, double depth) {
+double matrix_cycles(const Row& row, size_t rows, double depth) {
   const MachineRow& m = machine();
   constexpr TileEngine engine = tile_engine;
   static_assert(engine.down == 2, "rows of a block are divided between two tiles");
   const size_t blocks = divide_up(rows, engine.block_rows()), each = divide_up(rows, blocks);
   const auto dot = [&](size_t count) { return m.dot_cycles + m.dot_row_cycles * static_cast<double>(count); };
-  const double step = double{engine.across} * (dot(divide_up(each, size_t{2})) + dot(std::max<size_t>(each / 2, 1)));
+  const double products =
+      double{engine.across} * (dot(divide_up(each, size_t{2})) + dot(std::max<size_t>(each / 2, 1)));
+  const double step = std::max(products, tile_step_cycles);
+  const double pair = quantizes_inputs && dequantizes(row.type) ? real_pair_cycles : m.pair_cycles;
   const double steps = std::ceil(depth * 4 / double{engine.step_bytes}) * step,
-               ends = static_cast<double>(divide_up(each, size_t{2})) * m.pair_cycles;
+               ends = static_cast<double>(divide_up(each, size_t{2})) * pair;
   return static_cast<double>(blocks) * (std::max(steps, ends) + m.unhidden_ends * std::min(steps, ends));
 }
 
@@ -108,9 +115,10 @@ double tiles_cycles(const Problem& p, const ProductTile& tile, double depth, dou
   const double idle = static_cast<double>(sets * tile.together()) / static_cast<double>(panels);
   const auto call = [&](size_t count, size_t channels, double weights, double waits) {
     const double store = static_cast<double>(count * channels) / level_of(tile.row).lanes * tile.end_cycles();
-    double sums = tile.of_tiles()
-                      ? matrix_cycles(count, depth) + per_tile
-                      : depth * step_cycles(tile, count, channels, waits) + store + machine().call_cycles + per_tile;
+    double sums =
+        tile.of_tiles()
+            ? matrix_cycles(tile.row, count, depth) + tile_call_cycles / static_cast<double>(panels) + per_tile
+            : depth * step_cycles(tile, count, channels, waits) + store + machine().call_cycles + per_tile;
     if (machine().pass_cycles > 0 && tile.passes > 1)
       sums += machine().pass_cycles + machine().pass_line_cycles * lines_of_a(count, depth);
     return std::max(sums * idle, depth * weights);

@@ -2,6 +2,7 @@
 
 #include "kernel/quantize_rows.h"
 #include "kernel/select.h"
+#include "op/algorithm/cost.h"
 #include "op/core/tiling.h"
 
 namespace quern {
@@ -32,6 +33,7 @@ class DynamicPlan final : public qn_plan {
                       .n = shape.out,
                       .mr = row_.mr,
                       .nr = row_.nr,
+                      .pass_rows = pass_rows(row_),
                       .row_bytes = a_bytes_,
                       .panel_bytes = packed_->panel_bytes},
                      tasks);
