@@ -4,8 +4,8 @@
 // kernel's whole check. The check fails: the mutant is killed. It passes: the mutant survives, and survivors.txt must
 // say why that is right. A mutant that survivors.txt explains counts as a survivor without being run, because a check
 // that passes takes far longer than one that fails. Explanations may match more than the survivors, so if the score of
-// a file is too low that way, or with --explained, these mutants run, too. Instruction boundaries come from the
-// disassembler. No-ops, which align loops, are no mutants: to overwrite them changes nothing.
+// a file is too low that way, these mutants run, too, until it suffices; all of them run with --explained. Instruction
+// boundaries come from the disassembler. No-ops, which align loops, are no mutants: to overwrite them changes nothing.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -156,17 +156,18 @@ class Mutator {
     return score;
   }
 
-  // Runs the mutants that are explained; returns how many are killed nevertheless.
-  size_t kill_explained(const Kernel& kernel, const Code& code) const {
-    size_t killed = 0;
-    for (const Instruction& instruction : code) {
+  // Runs the mutants that are explained and counts those that are killed nevertheless, until the score suffices. From the
+  // last one on: of the kernels of tiles, whose check may be emulated, those at the end die.
+  void kill_explained(const Kernel& kernel, const Code& code, double percent, Score* score) const {
+    for (size_t i = code.size(); i-- > 0;) {
+      const Instruction& instruction = code[i];
       const Explanation* why = explanation(kernel, instruction);
       if (why == nullptr) continue;
+      if (score->percent() >= percent) return;
       const bool alive = survives(kernel, instruction, size_of(code));
-      killed += !alive;
+      score->killed += !alive, score->explained -= !alive;
       if (verbose_) tell(kernel, instruction, alive ? "survived" : "was killed", why->reason);
     }
-    return killed;
   }
 
  private:
@@ -256,12 +257,8 @@ int run(const Options& options) {
     }
     if (score.mutants == 0) continue;
     ++tried;
-    if (options.explained || score.percent() < least_percent) {
-      for (const auto& [kernel, code] : mutated) {
-        const size_t killed = mutator.kill_explained(kernel, code);
-        score.killed += killed, score.explained -= killed;
-      }
-    }
+    const double enough = options.explained ? 101 : least_percent;
+    for (const auto& [kernel, code] : mutated) mutator.kill_explained(kernel, code, enough, &score);
     std::printf("%s: %zu instructions, %zu killed, %zu survivors explained, %zu not: %.1f%%\n", file.c_str(),
                 score.mutants, score.killed, score.explained, score.unexplained(), score.percent());
     std::fflush(stdout);
