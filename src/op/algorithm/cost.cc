@@ -105,6 +105,7 @@ double tiles_cycles(const Problem& p, const ProductTile& tile, double depth, dou
   const MachineRow& m = machine();
   const size_t tiles = divide_up(p.pixels, tile.mr), rows = divide_up(p.pixels, tiles);
   const size_t panels = divide_up(p.out, tile.nr), sets = divide_up(panels, tile.together());
+  if (tile.of_tiles()) per_tile += tile_call_cycles / static_cast<double>(panels);
   const bool far = far_weights(p, depth * static_cast<double>(p.out * p.groups) * tile.weight_bytes());
   const double distance = far ? 1 : m.memory_bytes / m.l3_bytes;  // how far the weights are, relative to memory
   // Of the way from memory, several passes over a panel take a part each.
@@ -115,10 +116,9 @@ double tiles_cycles(const Problem& p, const ProductTile& tile, double depth, dou
   const double idle = static_cast<double>(sets * tile.together()) / static_cast<double>(panels);
   const auto call = [&](size_t count, size_t channels, double weights, double waits) {
     const double store = static_cast<double>(count * channels) / level_of(tile.row).lanes * tile.end_cycles();
-    double sums =
-        tile.of_tiles()
-            ? matrix_cycles(tile.row, count, depth) + tile_call_cycles / static_cast<double>(panels) + per_tile
-            : depth * step_cycles(tile, count, channels, waits) + store + machine().call_cycles + per_tile;
+    double sums = tile.of_tiles()
+                      ? matrix_cycles(tile.row, count, depth) + per_tile
+                      : depth * step_cycles(tile, count, channels, waits) + store + machine().call_cycles + per_tile;
     if (machine().pass_cycles > 0 && tile.passes > 1)
       sums += machine().pass_cycles + machine().pass_line_cycles * lines_of_a(count, depth);
     return std::max(sums * idle, depth * weights);
