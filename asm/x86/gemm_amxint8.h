@@ -278,13 +278,7 @@ fn \name
         mov     rbx, OTHER_A0
         mov     rbp, OTHER_A1
         lea     rax, [r9 + 128]
-2:      test    r11d, r11d
-        jz      2f
-        step    end_some
-        jnz     2b
-        jmp     4f
-2:      step
-        jnz     2b
+        steps   4f
 4:      first_a
 
 3:      end_panel
@@ -308,14 +302,7 @@ fn \name
         sub     ROWS, rax
         ja      0b
 
-        end_sums
-        tilerelease
-        vzeroupper
-        unframe FRAME
-        restore rbx, rbp, r12, r13, r14, r15
-        ret
-
-        end_functions
+        end_kernel
 endfn \name
 .endm
 

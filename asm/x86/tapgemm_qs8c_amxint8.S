@@ -167,13 +167,7 @@ fn qn_tapgemm_qs8c_256x32_amxint8
         add     rax, STEP_W
         inc     rdi
         jz      3f
-2:      test    r11d, r11d
-        jz      2f
-        step    end_some
-        jnz     2b
-        jmp     3f
-2:      step
-        jnz     2b
+        steps   3f
 
 3:      end_panel
         mov     rax, C
@@ -198,12 +192,5 @@ fn qn_tapgemm_qs8c_256x32_amxint8
         sub     ROWS, rax
         ja      0b
 
-        end_sums
-        tilerelease
-        vzeroupper
-        unframe FRAME
-        restore rbx, rbp, r12, r13, r14, r15
-        ret
-
-        end_functions
+        end_kernel
 endfn qn_tapgemm_qs8c_256x32_amxint8

@@ -21,6 +21,7 @@
 // and these macros:
 //   begin_tile    sums begin, with what the panel holds for it or with 0
 //   find_rows     says where the rows of C are that STORED_ROWS counts, given the last even one in r13
+//   step          the products of a step, with its argument between them; flags say whether more steps follow
 //   load_channels loads what the sums of a panel end with, given its epilogue
 //   next_channels goes on to the epilogue of the next panel
 //   end_two       ends the pair of rows at r13, stores it, and goes on to the pair before it.  Microcode of tiles takes
@@ -191,6 +192,29 @@ L(end_all):
         tilestored [\sums + rcx + \place], tmm\tile
         begin_tile \tile, \panel, \place
         tdpbssd tmm\tile, tmm\a, tmm\w
+.endm
+
+// The steps of a panel but for the first one, then on to `done`, which stands behind them: sums end until none are left.
+.macro steps done
+2:      test    r11d, r11d
+        jz      2f
+        step    end_some
+        jnz     2b
+        jmp     \done
+2:      step
+        jnz     2b
+.endm
+
+// After the last block: to the end of the kernel, and the functions behind it.
+.macro end_kernel
+        end_sums
+        tilerelease
+        vzeroupper
+        unframe FRAME
+        restore rbx, rbp, r12, r13, r14, r15
+        ret
+
+        end_functions
 .endm
 
 #endif
