@@ -2,41 +2,33 @@
 // AMX, QUERN_ISA=avx512vnni makes it emulate.
 #include <cstdio>
 
-#include "base/cpu.h"
 #include "check/amx_emulator.h"
-#include "kernel/gemm.h"
-#include "kernel/tapgemm.h"
+#include "check/checker.h"
 
 // The `main` of the command (CMakeLists.txt).
 int quern_main(int argc, char** argv);
 
-namespace quern {
+namespace quern::check {
 namespace {
 
-template <class Row>
-void emulate(std::span<const Row> rows) {
-  for (const Row& row : rows) {
-    if (of_tiles(row)) check::emulate_amx_in(reinterpret_cast<const void*>(row.run));
-  }
-}
-
+// Makes the library choose the kernels that only the emulator lets run here, and returns whether there are any.
 bool emulate_tiles(Cpu* pretended) {
-  const uint32_t others = isa_amxint8 & ~uint32_t{feature_amxint8};
-  if ((cpu().isa & isa_amxint8) != others || !check::install_amx_emulator()) return false;
-  emulate<GemmRow>(gemm_rows());
-  emulate<TapgemmRow>(tapgemm_rows());
   *pretended = cpu();
-  pretended->isa |= feature_amxint8;
-  pretended->permitted = true;
-  replace_cpu(pretended);
-  return true;
+  for (const Kernel& kernel : all_kernels()) {
+    if (runs_here(*kernel.row) || !can_check(kernel)) continue;
+    emulate_amx_in(kernel.code);
+    pretended->isa |= kernel.row->isa;
+    pretended->permitted = true;
+  }
+  if (pretended->permitted) replace_cpu(pretended);
+  return pretended->permitted;
 }
 
 }  // namespace
-}  // namespace quern
+}  // namespace quern::check
 
 int main(int argc, char** argv) {
   static quern::Cpu pretended;
-  if (quern::emulate_tiles(&pretended)) std::fputs("quern: tiles are emulated\n", stderr);
+  if (quern::check::emulate_tiles(&pretended)) std::fputs("quern: tiles are emulated\n", stderr);
   return quern_main(argc, argv);
 }
