@@ -18,6 +18,7 @@
 #include "kernel/gemm.h"
 #include "kernel/igemm.h"
 #include "kernel/pool.h"
+#include "kernel/tapgemm.h"
 #include "kernel/transpose.h"
 #include "kernel/unblock.h"
 #include "op/conv/choose.h"
@@ -91,6 +92,23 @@ TEST(KernelTypes, StandInTheNamesOfRows) {
 }
 
 // Tiles that are counted in vectors become sizes of the machine.
+template <class TableRow>
+size_t expect_tiles(std::span<const TableRow> rows) {
+  size_t count = 0;
+  for (const TableRow& row : rows) {
+    if (!of_tiles(row)) continue;
+    EXPECT_EQ(row.nr, tile_engine.panel_channels()) << row.name;
+    EXPECT_EQ(row.mr % tile_engine.block_rows(), 0u) << row.name;
+    ++count;
+  }
+  return count;
+}
+
+TEST(Rows, OfTilesHaveThoseOfTheEngine) {
+  const size_t count = expect_tiles(gemm_rows()) + expect_tiles(tapgemm_rows());
+  EXPECT_EQ(count != 0, has_tiles);
+}
+
 TEST(Rows, AreResolvedForTheLengthOfVectors) {
   struct TileRow : Row {
     size_t mr, nr;
