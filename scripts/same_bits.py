@@ -32,7 +32,8 @@ import tempfile
 
 WINOGRAD_TOLERANCE = 1e-4
 MODELS = "squeezenet_v1.1,mobilenet_v1,mobilenet_v2,squeezenet_v1.1/qs8,mobilenet_v2/qs8"
-LEVELS = ("ref", "sse41", "avx2", "avx512vnni", "")  # of the first build, for networks of bytes; "" is all that the CPU has
+# Of the first build, for networks of bytes; "" is all that its CPU has.
+LEVELS = ("ref", "sse41", "avx2", "avx512vnni", "")
 ALGORITHMS = "direct,gemm,igemm,winograd"
 QN_ALGORITHMS = ("auto", "direct", "gemm", "igemm", "depthwise", "winograd")  # the numbers of qn_algorithm
 

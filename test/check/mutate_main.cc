@@ -257,7 +257,7 @@ int run(const Options& options) {
     }
     if (score.mutants == 0) continue;
     ++tried;
-    const double enough = options.explained ? 101 : least_percent;
+    const double enough = options.explained ? 101 : least_percent;  // 101: all of them run
     for (const auto& [kernel, code] : mutated) mutator.kill_explained(kernel, code, enough, &score);
     std::printf("%s: %zu instructions, %zu killed, %zu survivors explained, %zu not: %.1f%%\n", file.c_str(),
                 score.mutants, score.killed, score.explained, score.unexplained(), score.percent());
