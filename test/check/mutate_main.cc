@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <optional>
 #include <regex>
@@ -33,8 +34,9 @@ using Code = std::vector<Instruction>;
 using Symbols = std::map<std::string, Code>;   // by name
 using Files = std::map<std::string, Symbols>;  // by assembly file: asm/x86/gemm_f32_avx2.S
 
-// Everything but no-ops that the disassembler says about the library's assembly objects.
-Files disassemble(const std::string& objdump, const std::string& library, const std::string& folder) {
+// Everything but no-ops that the disassembler says about the library's assembly objects, of those files that are wanted.
+Files disassemble(const std::string& objdump, const std::string& library, const std::string& folder,
+                  const std::function<bool(const std::string&)>& wanted) {
   static const std::regex object(R"((\S+\.S)\.o?b?j?:\s+file format.*)"), symbol(R"([0-9a-f]+ <(\w+)>:)"),
       instruction(R"(\s+([0-9a-f]+):\t((?:[0-9a-f]{2,8} )+)\s*(?:\t(.*))?)"),
       no_op(R"((nop|xchg\s+%?ax,%?ax|data16.*nop.*|cs nop.*)\b.*)");
@@ -48,7 +50,8 @@ Files disassemble(const std::string& objdump, const std::string& library, const 
   std::smatch match;
   for (std::string line; std::getline(lines, line);) {
     if (line.find("file format") != std::string::npos) {
-      symbols = std::regex_match(line, match, object) ? &files[folder + "/" + match[1].str()] : nullptr;
+      const std::string file = std::regex_match(line, match, object) ? folder + "/" + match[1].str() : "";
+      symbols = !file.empty() && wanted(file) ? &files[file] : nullptr;
       code = nullptr;
     } else if (symbols == nullptr) {
       continue;
@@ -222,16 +225,17 @@ std::optional<Options> parse(int argc, char** argv) {
   return options;
 }
 
-bool wanted(const Options& options, const std::string& file, const std::string& kernel) {
-  const auto has = [](const std::vector<std::string>& list, const std::string& x) {
-    return std::find(list.begin(), list.end(), x) != list.end();
-  };
-  return options.all || has(options.files, file) || has(options.kernels, kernel);
+bool has(const std::vector<std::string>& list, const std::string& x) {
+  return std::find(list.begin(), list.end(), x) != list.end();
 }
+
+bool file_wanted(const Options& options, const std::string& file) { return options.all || has(options.files, file); }
 
 int run(const Options& options) {
   const auto begin = std::chrono::steady_clock::now();
-  const Files files = disassemble(QUERN_OBJDUMP, QUERN_LIBRARY, QUERN_ASM_FOLDER);
+  // To read the text takes longer than to write it, most of all in an emulator. A kernel may be in any file.
+  const auto read = [&](const std::string& file) { return !options.kernels.empty() || file_wanted(options, file); };
+  const Files files = disassemble(QUERN_OBJDUMP, QUERN_LIBRARY, QUERN_ASM_FOLDER, read);
   Mutator mutator(read_explanations(QUERN_SOURCE_DIR "/test/check/survivors.txt"), options.verbose);
   std::map<std::string, Kernel> kernels;
   for (const Kernel& kernel : all_kernels()) kernels.emplace(kernel.row->name, kernel);
@@ -243,7 +247,7 @@ int run(const Options& options) {
     Score score;
     std::vector<std::pair<Kernel, Code>> mutated;
     for (const auto& [name, code] : symbols) {
-      if (!wanted(options, file, name)) continue;
+      if (!file_wanted(options, file) && !has(options.kernels, name)) continue;
       ++found;
       const auto kernel = kernels.find(name);
       if (kernel == kernels.end()) throw std::runtime_error(file + ": " + name + " is in no table");
