@@ -370,7 +370,7 @@ class Result:
     waits: list  # (producer, consumer, cycles per iteration), longest first
 
 
-def run(lines, core, late_loads=False, first=100, last=300):
+def run(lines, core, late_loads=False, first=20, last=60):
     """Runs a loop, given as lines of assembly, and returns its steady state: from iteration `first` to `last`."""
     ops = [decode(line) for line in lines]
     board = Scoreboard(core, late_loads)
