@@ -88,6 +88,7 @@ const operands::Elements& elements_of(const Row& row) {
   if (row.type == KernelType::qd8c4) return operands::qd8c4_elements;
   if (row.type == KernelType::qd8b4) return operands::qd8b4_elements;
   if (row.type == KernelType::qw8c) return operands::qw8c_elements;
+  if (row.type == KernelType::qw4b) return operands::qw4b_elements;
   return row.type == KernelType::qd8c ? operands::qd8c_elements : operands::qs8c_elements;
 }
 

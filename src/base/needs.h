@@ -111,9 +111,11 @@ constexpr bool has_all_kernels = true;
 // "operator custom".
 constexpr bool has_kinds = has_operator("custom");
 
-// Weights with a scale for each block (KernelType::qd8b4), and layers that quantize their input (`quantize_input`) at
-// all. A small build has them only if its list names the kernels.
-constexpr bool has_scaled_blocks = has_integers && (!small || (trimmed && has_kernel("qn_gemm_qd8b4_4x8_ref")));
+// Weights with a scale for each block (KernelType::qd8b4 and qw4b), and layers that quantize their input
+// (`quantize_input`) at all. A small build has them only if its list names the kernels.
+constexpr bool has_scaled_blocks =
+    has_integers &&
+    (!small || (trimmed && (has_kernel("qn_gemm_qd8b4_4x8_ref") || has_kernel("qn_gemm_qw4b_4x8_ref"))));
 constexpr bool quantizes_inputs =
     has_scaled_blocks || (has_integers && (!small || (trimmed && has_kernel("qn_gemm_qd8c_4x8_ref"))));
 

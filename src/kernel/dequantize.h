@@ -1,6 +1,6 @@
 // What kernels read that end sums of products as floats, where weights are integers. In types qd8c and so on an operator
-// has quantized its activations row by row, so each row of A has a scale and a zero point of its own. Type qw8c, whose
-// activations stay floats, takes the same epilogue, and no qn_quantized_row.
+// has quantized its activations row by row, so each row of A has a scale and a zero point of its own. Types qw8c and qw4b,
+// whose activations stay floats, take the same epilogues, and no qn_quantized_row.
 #pragma once
 
 #include <cstddef>

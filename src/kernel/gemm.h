@@ -48,6 +48,8 @@
 //
 // Type qw8c: A and C are floats. Panels are those of qd8c; kernels do not read the sums of weights. Only for one row.
 //
+// Type qw4b: A and C are floats. Panels are those of qd8b4; kernels do not read the sums of weights.
+//
 // Arguments  mr        rows of this call, 1 <= mr <= MR
 //            nc        output channels, >= 1; each panel gives NR of them
 //            k         bytes of one row of A, which has K >= 1 elements; with qd8b4 those of its blocks
@@ -57,7 +59,7 @@
 //            p         the epilogue, which depends on the type. f32: the clamp, qn_minmax_f32 of minmax.h. qs8c: for
 //                      each panel a qn_requantize and NR scales (requantize.h); the scales of channels that do not
 //                      exist may be anything. All other types: for each panel a qn_dequantize, NR scales (not with
-//                      qd8b4) and NR biases, likewise
+//                      qd8b4 and qw4b) and NR biases, likewise
 //
 // Memory     Reads exactly rows 0 .. mr-1 of A, k bytes each (with qd8c also the 8 bytes before each, and up to 3 bytes
 //            that make up a last word, whatever these are), ceil(nc / NR) whole panels, and *p. Writes exactly nc
@@ -82,6 +84,9 @@
 //            qw8c: Weights become floats, which is exact. Four sums begin with 0 and take every fourth k each, from 0, 1,
 //            2 and 3 on, in ascending order, by multiply-adds as those of f32. The result is
 //            clamp(((s0 + s1) + (s2 + s3)) * scale + bias), where each operation rounds.
+//            qw4b: Weights become floats, which is exact. The sum of a block begins with 0 and takes k in ascending order,
+//            by multiply-adds as those of f32. Such multiply-adds also add the sum of each block times its scale to the
+//            bias, in ascending order of blocks; then the result is clamped.
 // Machine    A kernel follows the platform's C calling convention, leaves the floating-point control register as it is,
 //            calls no function, and uses no stack beyond its own frame.
 #pragma once

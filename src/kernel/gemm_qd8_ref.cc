@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
 
 #include "../../asm/offset.h"
 #include "base/math.h"
@@ -70,6 +72,17 @@ void add_blocks(float (&sum)[nr], const qn_quantized_block* row, size_t blocks, 
   }
 }
 
+// Multiplies a part of a row of floats by a block of weights.
+void add_block(float (&sum)[nr], const float* row, size_t count, const int8_t* weights) {
+  const auto* scales = reinterpret_cast<const float*>(weights + nr * scale_block / 2);
+  float of_block[nr] = {};
+  for (size_t i = 0; i < count; ++i, weights += nr / 2) {
+    for (size_t n = 0; n < nr; ++n)
+      of_block[n] += row[i] * static_cast<float>(raised_half_of(weights[n % (nr / 2)], n / (nr / 2)));
+  }
+  for (size_t n = 0; n < nr; ++n) sum[n] += of_block[n] * scales[n];
+}
+
 }  // namespace
 }  // namespace quern
 
@@ -103,6 +116,28 @@ extern "C" void qn_gemm_qd8b4_4x8_ref(size_t mr, size_t nc, size_t k, const void
       for (size_t n = 0; n < nr && n0 + n < nc; ++n)
         out[n] = dequantize_blocks(sum[n], numbers, of_weights[n], biases[n], end);
     }
+  }
+}
+
+// Floats with weights of 4 bits.
+extern "C" void qn_gemm_qw4b_4x8_ref(size_t mr, size_t nc, size_t k, const void* a, size_t a_stride, const void* w,
+                                     void* c, size_t c_stride, const void* p) {
+  using namespace quern;
+  const size_t count = k / sizeof(float), block_bytes = nr * (scale_block / 2 + sizeof(float));
+  const char* panel = static_cast<const char*>(w) + nr * sizeof(float);
+  const auto* epilogue = static_cast<const char*>(p);
+  for (size_t n0 = 0; n0 < nc; n0 += nr, epilogue += dequantize_bytes(nr, 1)) {
+    const auto& end = *reinterpret_cast<const qn_dequantize*>(epilogue);
+    for (size_t m = 0; m < mr; ++m) {
+      const auto* row = reinterpret_cast<const float*>(static_cast<const char*>(a) + m * a_stride);
+      float sum[nr];
+      std::memcpy(sum, epilogue + sizeof end, sizeof sum);
+      for (size_t i = 0; i < count; i += scale_block)
+        add_block(sum, row + i, std::min(count - i, scale_block), bytes(panel) + i / scale_block * block_bytes);
+      auto* out = reinterpret_cast<float*>(static_cast<char*>(c) + m * c_stride) + n0;
+      for (size_t n = 0; n < nr && n0 + n < nc; ++n) out[n] = clamp(sum[n], end.clamp);
+    }
+    panel += blocks_of(count) * block_bytes + nr * sizeof(float);
   }
 }
 

@@ -1,24 +1,14 @@
 // The kernels of gemm.h for rows of bytes that are quantized each on its own, and for floats with weights of bytes, for
-// one level of vectors; see vector_qs8.h. They compute one row, or as many as a tile has: of a call with fewer rows the
+// one level of vectors; see vector_qd8.h. They compute one row, or as many as a tile has: of a call with fewer rows the
 // last one several times.
 #include <algorithm>
 
 #include "kernel/dequantize.h"
 #include "kernel/gemm.h"
-#include "kernel/vector_qs8.h"
+#include "kernel/vector_qd8.h"
 
 namespace quern {
 namespace {
-
-inline void store_up_to(float* p, Vec v, size_t count) { count >= width ? store(p, v) : store_some(p, v, count); }
-
-// Stores the first `count` results of a panel, from n0 on in row m of C. end_of(i) returns vector i of two.
-template <class End>
-inline void store_row(void* c, size_t c_stride, size_t m, size_t n0, size_t count, End&& end_of) {
-  auto* out = reinterpret_cast<float*>(static_cast<char*>(c) + m * c_stride) + n0;
-  store_up_to(out, end_of(0), count);
-  if (count > width) store_up_to(out + width, end_of(1), count - width);
-}
 
 #if defined(__aarch64__) || defined(__arm__)  // others have assembly
 
@@ -68,11 +58,6 @@ namespace {
 #endif
 
 // ---- weights with scales for blocks
-
-// Sums of results, of two vectors of channels.
-struct Floats {
-  Vec low, high;
-};
 
 // dequantize_blocks() for a vector; `weights` are the sums of weights of its channels.
 inline Vec dequantize_blocks(Vec sums, const qn_quantized_row& row, Vec weights, const float* biases,
@@ -152,12 +137,6 @@ extern "C" void QN_LEVEL_NAME(gemm_qd8b4_vec)(size_t mr, size_t nc, size_t k, co
 
 namespace quern {
 namespace {
-
-#if QN_VECTOR_BYTES == 32
-inline Vec multiply_add(Vec a, Vec b, Vec sum) { return _mm256_fmadd_ps(a, b, sum); }
-#else  // SSE4.1, and NEON on 32-bit ARM, have no FMA
-inline Vec multiply_add(Vec a, Vec b, Vec sum) { return sum + a * b; }
-#endif
 
 // Adds the products of an element of A with a row of a panel.
 inline void add_products(Floats* sums, float a, const int8_t* weights) {

@@ -40,7 +40,7 @@ constexpr PanelFormat format_of(const KernelRow& row) {
   return {};
 }
 
-// The number of successive weights of an output channel that share a scale in type qd8b4.
+// The number of successive weights of an output channel that share a scale in types qd8b4 and qw4b.
 inline constexpr size_t scale_block = 32;
 
 // Two weights of 4 bits lie in a byte: those of the channels at places i and i + nr / 2 of a panel, the first in the

@@ -68,7 +68,7 @@ TEST(Select, NeedsAllFeaturesOfARow) {
 }
 
 TEST(KernelTypes, HaveOneSpelling) {
-  for (const char* name : {"f32", "f16", "bf16", "qs8", "qs8c", "qd8c", "qd8c4", "qd8b4", "qw8c"}) {
+  for (const char* name : {"f32", "f16", "bf16", "qs8", "qs8c", "qd8c", "qd8c4", "qd8b4", "qw8c", "qw4b"}) {
     const KernelType type = type_from_name(name);
     ASSERT_NE(type, KernelType::count) << name;
     EXPECT_STREQ(type_name(type), name);

@@ -63,7 +63,7 @@ class GemmProblem {
 
  private:
   typename Sums::Sum begin(size_t m, size_t n) const {
-    if constexpr (has_rows)
+    if constexpr (requires { sums_.begin(panels_.bias(n), m, n); })
       return sums_.begin(panels_.bias(n), m, n);
     else if constexpr (requires { sums_.begin(panels_.bias(n)); })
       return sums_.begin(panels_.bias(n));
@@ -139,7 +139,7 @@ void check_gemm(Checker& checker, const GemmTile& tile) {
 
 Kernel make_kernel(const GemmRow& row) {
   return {&row, reinterpret_cast<const void*>(row.run), [&row](Checker& checker) {
-            with_sums<F32Sums, Qs8cSums, Qd8cSums, Qd8c4Sums, Qd8b4Sums, Qw8cSums>(
+            with_sums<F32Sums, Qs8cSums, Qd8cSums, Qd8c4Sums, Qd8b4Sums, Qw8cSums, Qw4bSums>(
                 row, [&]<class Sums>(std::type_identity<Sums>) {
                   check_gemm<Sums>(checker, {row.mr, row.nr, row.panel, numbers_of(row)});
                 });

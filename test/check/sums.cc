@@ -154,6 +154,27 @@ Qw8cSums::C Qw8cSums::end(const Sum& sum, size_t channel) const {
   return quern::clamp(((a + b) + (c + d)) * scale_of(channel) + bias_of_channel(channel), p.clamp);
 }
 
+Qw4bSums::Sum Qw4bSums::add(A a, W w, Sum sum) const {
+  sum.products = multiply_add(a, w, sum.products, numbers);
+  return ++sum.k % scale_block == 0 ? end_block(sum) : sum;
+}
+
+Qw4bSums::Sum Qw4bSums::end_block(Sum sum) const {
+  const float scale = scale_of((sum.k - 1) / scale_block, sum.channel);
+  sum.of_blocks = multiply_add(sum.products, scale, sum.of_blocks, numbers);
+  sum.products = 0;
+  return sum;
+}
+
+Qw4bSums::C Qw4bSums::end(Sum sum, size_t) const {
+  if (sum.k % scale_block != 0) sum = end_block(sum);
+  return quern::clamp(sum.of_blocks, p.clamp);
+}
+
+void Qw4bSums::write_parameters(Guarded& memory, const operands::PanelLayout& panels) const {
+  write_channels(memory, panels, [](size_t n) { return std::array{bias_of_channel(n)}; });
+}
+
 std::vector<size_t> rows_to_check(size_t mr) {
   std::vector<size_t> rows;
   for (size_t m = mr; m > 0; --m) {

@@ -205,6 +205,27 @@ struct Qw8cSums : Qd8cSums {
   C end(const Sum& sum, size_t channel) const;
 };
 
+// Floats with weights of 4 bits that have scales for blocks: sums of blocks, times their scales.
+struct Qw4bSums : Qw8cSums {
+  static constexpr KernelType type = KernelType::qw4b;
+  static constexpr operands::Elements elements = operands::qw4b_elements;
+  static constexpr int raised = Qd8b4Sums::raised;
+  struct Sum {
+    size_t channel, k = 0;
+    float of_blocks;  // the bias, and those that are complete
+    float products = 0;
+  };
+
+  using Qw8cSums::Qw8cSums;
+  W draw_weight(Random& random) const { return static_cast<W>(Qw8cSums::draw_weight(random) >> 4); }
+  Sum begin(Bias, size_t, size_t channel) const { return {.channel = channel, .of_blocks = bias_of_channel(channel)}; }
+  Sum add(A a, W w, Sum sum) const;
+  Sum end_block(Sum sum) const;
+  C end(Sum sum, size_t) const;
+  void write_parameters(Guarded& memory, const operands::PanelLayout& panels) const;
+  static float scale_of(size_t block, size_t channel) { return Qd8b4Sums::scale_of(block, channel); }
+};
+
 // Calls body(std::type_identity<Sums>()) for the type of a row, which is one of those that a family has.
 template <class... Sums, class Body>
 void with_sums(const Row& row, Body&& body) {

@@ -21,7 +21,7 @@ namespace quern::operands {
 struct Elements {
   size_t a, bias, w, c, p, of_channel = 0, before_row = 0;
   size_t in_byte = 1;  // how many weights of 1 byte share one: 2 for those of 4 bits
-  size_t block = 0;    // if not 0: rows of A are made of qn_quantized_block; so many weights share a scale
+  size_t block = 0;  // if not 0: so many weights share a scale; rows of A that are bytes are made of qn_quantized_block
 };
 inline constexpr Elements f32_elements = {4, 4, 4, 4, sizeof(qn_minmax_f32)};
 inline constexpr Elements qs8c_elements = {1, 4, 1, 1, sizeof(qn_requantize), sizeof(float)};
@@ -32,6 +32,7 @@ inline constexpr Elements qd8c4_elements = {
 inline constexpr Elements qd8b4_elements = {
     1, 4, 1, 4, sizeof(qn_dequantize), sizeof(float), sizeof(qn_quantized_row), 2, scale_block};
 inline constexpr Elements qw8c_elements = {4, 4, 1, 4, sizeof(qn_dequantize), 2 * sizeof(float)};
+inline constexpr Elements qw4b_elements = {4, 4, 1, 4, sizeof(qn_dequantize), sizeof(float), 0, 2, scale_block};
 inline constexpr Elements qs8_pool_elements = {1, 0, 0, 1, sizeof(qn_pool_qs8)};
 
 // Packed weights of n output channels, as gemm.h and dwconv.h draw them: panels of NR channels, first their biases, then
@@ -50,7 +51,8 @@ struct PanelLayout {
     return nr * elements.bias + rows() * row_bytes() + blocks_before(rows()) * nr * sizeof(float);
   }
   size_t row_of_a_bytes() const {
-    return elements.block != 0 ? blocks_before(rows()) * sizeof(qn_quantized_block) : k / taps * elements.a;
+    const bool quantized = elements.block != 0 && elements.a == 1;
+    return quantized ? blocks_before(rows()) * sizeof(qn_quantized_block) : k / taps * elements.a;
   }
   size_t row_bytes() const { return nr * elements.w / elements.in_byte; }
   size_t bytes() const { return divide_up(n, nr) * panel_bytes(); }
