@@ -99,6 +99,9 @@ typedef enum qn_weights_encoding {
  *  and a run reads a quarter of the bytes. An operator that is planned for one row and for several keeps both packings.
  *  The result of one row is the sum of the products of input and bytes, times the scale, plus the bias; its last digits
  *  differ from those of a row among several.
+ *  If `block_length` is a multiple of 32 and all weights lie in -8 .. 7, the same operators pack them with 4 bits each,
+ *  for any number of rows, unless QN_ALGORITHM_SPARSE is faster. The products of each block of 32 successive elements
+ *  are summed up on their own; then each sum, times its scale, is added to the bias.
  *  With `quantize_input` (qn_fully_connected_params) operators multiply bytes by bytes. */
 typedef struct qn_weights {
   size_t struct_size;       /**< Written by the init function. */

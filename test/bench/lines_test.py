@@ -14,7 +14,7 @@ import sys
 NAME = re.compile(
     r"kernel/qn_[a-z0-9_]+/[0-9x]+(/zeros:0\.[0-9]+)?/threads:1"
     r"|stream/[12]r[01]w/[a-z0-9]+/[0-9]+/threads:1"
-    r"|op/[a-z0-9_]+/(f32|qs8|qd8c|qd8c4|qd8b4|qw8c)(_to_(f32|qs8))?/(auto|direct|gemm|igemm|depthwise|winograd)/[a-z0-9_]+/threads:[12]"
+    r"|op/[a-z0-9_]+/(f32|qs8|qd8c|qd8c4|qd8b4|qw8c|qw4b)(_to_(f32|qs8))?/(auto|direct|gemm|igemm|depthwise|winograd)/[a-z0-9_]+/threads:[12]"
 )
 
 

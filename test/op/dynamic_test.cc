@@ -1,5 +1,5 @@
 // Operators of floats with weights of bytes: those that quantize the rows of their input while they run (quantize_input),
-// and those that multiply one row of floats. And the products of bytes that are one call. Every row of the kernel tables,
+// and those that multiply floats by weights of bytes or of 4 bits. And the products of bytes that are one call. Every row of the kernel tables,
 // and every path through the plan, against sums in 64 bits or their formula.
 #include <quern/quern.h>
 
@@ -103,6 +103,26 @@ struct Layer {
       }
       const float real = ((sums[0] + sums[1]) + (sums[2] + sums[3])) * scales[scales.size() == 1 ? 0 : o];
       y.push_back(std::min(std::max(real + (bias.empty() ? 0 : bias[o]), min), max));
+    }
+    return y;
+  }
+  // Of rows that stay floats, by weights of 4 bits.
+  std::vector<float> expected_of_halves(const std::vector<float>& x, bool fused) const {
+    const auto add = [&](float a, float b, float sum) {
+      const float product = a * b;
+      return fused ? std::fma(a, b, sum) : sum + product;
+    };
+    std::vector<float> y;
+    for (size_t row = 0; row < x.size(); row += in) {
+      for (size_t o = 0; o < out; ++o) {
+        float all = bias.empty() ? 0 : bias[o];
+        for (size_t i = 0; i < in; i += 32) {
+          float of_block = 0;
+          for (size_t j = i; j < std::min(i + 32, in); ++j) of_block = add(x[row + j], weights[o * in + j], of_block);
+          all = add(of_block, scales[o * divide_up(in, block) + i / block], all);
+        }
+        y.push_back(std::min(std::max(all, min), max));
+      }
     }
     return y;
   }
@@ -416,12 +436,12 @@ std::vector<float> rows_of(const std::vector<float>& c, size_t ld, size_t column
 // ---- floats by bytes
 
 bool is_fused(const GemmRow& row) { return (row.isa & fused_levels) != 0; }
-// The row of type qw8c that a result names; fails if it names another one.
-const GemmRow& row_of_bytes(const Result& result) {
+// The row of this type that a result names; fails if it names another one.
+const GemmRow& row_of_bytes(const Result& result, KernelType type = KernelType::qw8c) {
   const auto rows = gemm_rows();
   const auto found =
       std::find_if(rows.begin(), rows.end(), [&](const GemmRow& row) { return result.kernel == row.name; });
-  EXPECT_TRUE(found != rows.end() && found->type == KernelType::qw8c) << result.kernel;
+  EXPECT_TRUE(found != rows.end() && found->type == type) << result.kernel;
   return found != rows.end() ? *found : rows.front();
 }
 
@@ -568,6 +588,105 @@ TEST(ByteWeights, PixelsOfGroupsWithAResidual) {
       for (size_t o = g * 20; o < (g + 1) * 20; ++o) expected.push_back(all[o] + residual[o]);
     }
     expect_same(result.values, expected);
+  }
+}
+
+// ---- floats by weights of 4 bits
+
+// A layer whose weights have scales for blocks, without zeros: sparse kernels may be faster for tiny layers.
+Layer layer_of_blocks(size_t in, size_t out, size_t block, std::mt19937& random) {
+  Layer layer(in, out, block, random);
+  for (int8_t& w : layer.weights) w = w == 0 ? int8_t{1} : w;
+  for (float& s : layer.scales) s = s == 0 ? -0.03f : s;
+  return layer;
+}
+
+TEST(HalfWeights, EveryKernelGivesTheBitsOfTheFormula) {
+  std::mt19937 random(41);
+  size_t runs = 0;
+  for (int round = 0; round < 40; ++round) {
+    const size_t rows = round % 3 == 0 ? 1 : 1 + random() % 70;
+    const Layer layer = layer_of_blocks(1 + random() % 200, 1 + random() % 90, 32 * (1 + random() % 3), random);
+    Op op;
+    ASSERT_QN_OK(op.fully_connected(layer, layer.given(), 0));
+    const auto x = reals(rows * layer.in, random(), -2, 3);
+    for (const GemmRow& row : gemm_rows()) {
+      if (row.type != KernelType::qw4b || !runs_on(row, cpu().isa)) continue;
+      Options options;
+      options.kernel = row.name;
+      options.tasks = 1 + random() % 4;
+      options.in_gap = random() % 3, options.out_gap = random() % 3;
+      const Result result = run(op, {{{rows, layer.in}, x}}, options);
+      ASSERT_EQ(result.status, QN_OK) << result.message;
+      EXPECT_EQ(result.kernel, row.name);
+      expect_same(result.values, layer.expected_of_halves(x, is_fused(row)));
+      ++runs;
+    }
+    const Result result = run(op, {{{1, rows, layer.in}, x}});
+    ASSERT_EQ(result.status, QN_OK) << result.message;
+    expect_same(result.values, layer.expected_of_halves(x, is_fused(row_of_bytes(result, KernelType::qw4b))));
+  }
+  EXPECT_GE(runs, 40u);
+}
+
+// Of one row, of several, and of pixels with a residual: four bits and an eighth of a scale for each weight.
+TEST(HalfWeights, KeepFourBitsForAnyNumberOfRows) {
+  std::mt19937 random(42);
+  const Layer layer = layer_of_blocks(96, 64, 32, random);
+  qn_weights_cache* cache = nullptr;
+  ASSERT_QN_OK(qn_weights_cache_create(&cache));
+  {
+    Op op;
+    ASSERT_QN_OK(op.fully_connected(layer, layer.given(), 0, cache));
+    const auto x = reals(7 * layer.in, 43);
+    const Result seven = run(op, {{{7, layer.in}, x}});
+    const bool fused = is_fused(row_of_bytes(seven, KernelType::qw4b));
+    expect_same(seven.values, layer.expected_of_halves(x, fused));
+    const std::vector<float> first(x.begin(), x.begin() + 96);
+    expect_same(run(op, {{{layer.in}, first}}).values, layer.expected_of_halves(first, fused));
+    EXPECT_EQ(qn_weights_cache_bytes(cache), layer.out * (layer.in / 2 + layer.in / 32 * 4 + 4));
+  }
+  qn_weights_cache_release(cache);
+  qn_conv2d_params p;
+  qn_conv2d_params_init(&p);
+  Op pixels;
+  ASSERT_QN_OK(pixels.conv2d(layer, p, 0));
+  const auto x = reals(6 * layer.in, 44), residual = reals(6 * layer.out, 45);
+  const Result result = run(pixels, {{{1, 2, 3, layer.in}, x}, {{1, 2, 3, layer.out}, residual}});
+  ASSERT_EQ(result.status, QN_OK) << result.message;
+  auto expected = layer.expected_of_halves(x, is_fused(row_of_bytes(result, KernelType::qw4b)));
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] += residual[i];
+  expect_same(result.values, expected);
+}
+
+// Elements that need more than 4 bits, blocks of another length, and kernels of floats that are asked for.
+TEST(HalfWeights, OthersAreReadAsFloats) {
+  std::mt19937 random(46);
+  const auto expect_floats = [](const Layer& layer, const char* kernel = "") {
+    Op op;
+    ASSERT_QN_OK(op.fully_connected(layer, layer.given(), 0));
+    const auto x = reals(3 * layer.in, 47);
+    Options options;
+    options.kernel = kernel;
+    const Result result = run(op, {{{3, layer.in}, x}}, options);
+    ASSERT_EQ(result.status, QN_OK) << result.message;
+    EXPECT_EQ(result.kernel.rfind("qn_gemm_f32", 0), 0u) << result.kernel;
+    for (size_t i = 0; i < result.values.size(); ++i) {
+      float sum = layer.bias.empty() ? 0 : layer.bias[i % layer.out];
+      for (size_t k = 0; k < layer.in; ++k) {
+        const size_t o = i % layer.out, blocks = divide_up(layer.in, layer.block);
+        const float scale = layer.scales[o * blocks + k / layer.block];
+        sum += x[i / layer.out * layer.in + k] * static_cast<float>(layer.weights[o * layer.in + k]) * scale;
+      }
+      EXPECT_NEAR(result.values[i], std::min(std::max(sum, layer.min), layer.max), 1e-4f) << i;
+    }
+  };
+  expect_floats(layer_of_blocks(70, 9, 48, random));
+  Layer layer = layer_of_blocks(70, 9, 32, random);
+  expect_floats(layer, "qn_gemm_f32_4x8_ref");
+  for (const int8_t outlier : {-9, 8}) {
+    layer.weights[100] = outlier;
+    expect_floats(layer);
   }
 }
 

@@ -71,8 +71,13 @@ struct ProductTile {
 
   bool one_row() const { return mr == 1; }
   bool of_bytes() const { return quern::of_bytes(row); }
+  // Does it make floats of weights of 4 bits?
+  bool unpacks() const { return has_block_scales(row.type) && !of_bytes(); }
   // Bytes of an output channel's weights for one step.
-  double weight_bytes() const { return has_byte_weights && row.type == KernelType::qw8c ? 1 : 4; }
+  double weight_bytes() const {
+    if (has_byte_weights && row.type == KernelType::qw8c) return 1;
+    return unpacks() ? 0.5 + sizeof(float) / double{scale_block} : 4;
+  }
   // The number of steps for so many elements of A that lie together; kernels of bytes fill up the last kr of them.
   double steps(size_t elements) const {
     return of_bytes() ? static_cast<double>(round_up(elements, kr)) / 4 : static_cast<double>(elements);
@@ -81,8 +86,9 @@ struct ProductTile {
   double multiply() const;
   // Cycles to end a vector of sums and to store it.
   double end_cycles() const { return of_bytes() ? double{machine().end_cycles} : 1; }
-  // The number of rows that a call with `rows` rows multiplies. Kernels of ARM always multiply the whole tile.
-  size_t computed(size_t rows) const { return is_arm(row) ? mr : rows; }
+  // The number of rows that a call with `rows` rows multiplies. Kernels of ARM always multiply the whole tile, unless they
+  // are the compiler's vectors.
+  size_t computed(size_t rows) const { return is_arm(row) && !unpacks() ? mr : rows; }
   size_t together() const { return one_row() ? 4 : 1; }  // panels that a kernel works on side by side
 };
 

@@ -173,18 +173,21 @@ KernelType kernel_type(qn_type type, const Weights& weights) {
   return halves ? KernelType::qd8c4 : KernelType::qd8c;
 }
 
-bool multiplies_bytes(const Problem& p, const Request& request, const Weights& weights) {
-  const bool depthwise = p.in == 1 && p.out == 1;
-  if (!weights.bytes_for_floats() || !p.pointwise || p.blocked() || p.pixels > 1 || depthwise) return false;
-  const auto& [algorithm, kernel] = std::pair(request.options.algorithm, request.options.kernel);
-  if (algorithm != QN_ALGORITHM_AUTO && algorithm != QN_ALGORITHM_DENSE && algorithm != QN_ALGORITHM_GEMM) return false;
-  if (select(gemm_rows(), KernelType::qw8c, kernel, [](const GemmRow&) { return true; }) == nullptr) return false;
-  if (kernel != nullptr || !has_zeros(p)) return true;
-  Problem of_bytes = p;
-  of_bytes.type = KernelType::qw8c;
+KernelType type_for_floats(const Problem& p, const Request& request, const Weights& weights) {
+  const bool depthwise = p.in == 1 && p.out == 1, bytes = weights.bytes_for_floats() && p.pixels == 1;
+  if (!(bytes || weights.halves_for_floats()) || !p.pointwise || p.blocked() || depthwise) return p.type;
+  const qn_algorithm algorithm = request.options.algorithm;
+  const char* const kernel = request.options.kernel;
+  if (algorithm != QN_ALGORITHM_AUTO && algorithm != QN_ALGORITHM_DENSE && algorithm != QN_ALGORITHM_GEMM)
+    return p.type;
+  Problem as_they_are = p;
+  as_they_are.type = bytes ? KernelType::qw8c : KernelType::qw4b;
+  if (select(gemm_rows(), as_they_are.type, kernel, [](const GemmRow&) { return true; }) == nullptr) return p.type;
+  if (kernel != nullptr || !has_zeros(p)) return as_they_are.type;
   const auto cheapest = [](const Problem& problem) { return candidates(problem, QN_ALGORITHM_AUTO, nullptr).front(); };
   const Choice of_floats = cheapest(p);
-  return of_floats.algorithm != QN_ALGORITHM_SPARSE || of_floats.cycles > cheapest(of_bytes).cycles;
+  const bool sparse = of_floats.algorithm == QN_ALGORITHM_SPARSE && of_floats.cycles <= cheapest(as_they_are).cycles;
+  return sparse ? p.type : as_they_are.type;
 }
 
 qn_status check_quantized(const ConvRequest& conv) {

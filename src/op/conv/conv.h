@@ -42,9 +42,10 @@ qn_status check_quantized(const ConvRequest& conv);
 // The type of the kernels that multiply with these weights in an operator of this type.
 KernelType kernel_type(qn_type type, const Weights& weights);
 
-// Does an operator of floats multiply the one row of this problem by weights of bytes as they are? It does unless sparse
-// kernels, which multiply floats, are faster, or another algorithm or kernel is asked for.
-bool multiplies_bytes(const Problem& problem, const Request& request, const Weights& weights);
+// The type of the kernels of this problem of floats, whose type is f32 so far. Weights of bytes are multiplied as they are
+// by one row, those of 4 bits with scales for blocks by any number of rows; unless sparse kernels, which multiply floats,
+// are faster, or another algorithm or kernel is asked for.
+KernelType type_for_floats(const Problem& problem, const Request& request, const Weights& weights);
 
 // Reads and checks the parameter quantize_input of an operator of this type. In a build that has neither integers nor
 // op.h, nothing sets it.

@@ -140,7 +140,7 @@ class Conv2d final : public Operator {
     p.contiguous = window.w.dilation == 1 && window.pixel_stride == shape.in * input_bytes(p.type);
     // A pointwise convolution treats the pixels of all images as rows of one matrix.
     if (p.pointwise && !p.blocked()) p.pixels *= p.images, p.images = 1;
-    if (multiplies_bytes(p, request, weights_)) p.type = KernelType::qw8c;
+    p.type = type_for_floats(p, request, weights_);
     return p;
   }
 
@@ -178,6 +178,7 @@ qn_status create_conv(const char* who, const qn_conv2d_params& p, const qn_weigh
   if (quantizes_inputs && activations == Activations::by_the_row)
     QN_TRY(check_dynamic_sums(who, weights, shape, &facts));
   if (has_integers && p.type == QN_S8) facts = facts_of_sums(weights, shape, bias);
+  if (has_scaled_blocks && activations == Activations::given) facts.fit_4_bits = fit_4_bits(weights, shape);
   return make_operator<Conv2d>(op, who, p, window, weights, shape, bias, activations, facts, cache);
 }
 

@@ -56,7 +56,7 @@ qn_status plan_matrix(const char* who, const Request& request, const Weights& we
   problem.in = weights.shape().in;
   problem.out = weights.shape().out;
   problem.pointwise = problem.matrix = true;
-  if (multiplies_bytes(problem, request, weights)) problem.type = KernelType::qw8c;
+  problem.type = type_for_floats(problem, request, weights);
   return plan_conv({who, problem, request, weights, Window(), clamp}, plan);
 }
 
@@ -91,6 +91,7 @@ qn_status qn_fully_connected_create(const qn_fully_connected_params* params, con
     if (quantizes_inputs && activations == Activations::by_the_row)
       QN_TRY(check_dynamic_sums(fully_connected, w, shape, &facts));
     if (has_integers && p.type == QN_S8) facts = facts_of_sums(w, shape, bias);
+    if (has_scaled_blocks && activations == Activations::given) facts.fit_4_bits = fit_4_bits(w, shape);
     return make_operator<FullyConnected>(op, p, w, shape, bias, activations, facts, cache);
   });
 }

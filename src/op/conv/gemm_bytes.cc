@@ -84,6 +84,7 @@ qn_status run_checked(const GemmBytes& g, qn_status (*decode)(void*, size_t, siz
   SumFacts facts;
   if (g.quantize) QN_TRY(check_dynamic_sums(g.who, checked, shape, &facts));
   if (!g.of_floats()) facts = facts_of_sums(checked, shape, g.bias);
+  if (real) facts.fit_4_bits = fit_4_bits(checked, shape);
   Weights weights(checked, shape, g.bias, nullptr, activations);
   weights.set_facts(facts);
 

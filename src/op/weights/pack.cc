@@ -129,7 +129,7 @@ void join_halves(const PackKey& key, size_t k, const char* panel, char* to) {
   join_rows(key, k, 0, panel + biases, to + biases);
 }
 
-// The same for a panel of type qd8b4 (gemm.h), whose first output channel is number o.
+// The same for a panel of type qd8b4 or qw4b (gemm.h), whose first output channel is number o.
 void join_blocks(const PackKey& key, size_t k, size_t o, size_t count, const char* panel, char* to) {
   const size_t nr = key.panel.nr, kr = interleave(key), runs = runs_of(key.weights, key.shape);
   const char* rows = panel + nr * bias_bytes;

@@ -86,4 +86,15 @@ qn_status check_dynamic_sums(const char* who, const qn_weights& weights, const W
   return QN_OK;
 }
 
+bool fit_4_bits(const qn_weights& weights, const WeightsShape& shape) {
+  if (weights.block_length == 0 || weights.block_length % scale_block != 0) return false;
+  const qn_weights steps = as_steps(weights);
+  WeightRows rows(steps, shape);
+  for (size_t o = 0; o < shape.groups * shape.out; ++o) {
+    const ChannelSums<int64_t> channel = sums_of(rows.rows(o, 1), shape);
+    if (channel.least < -8 || channel.most > 7) return false;
+  }
+  return true;
+}
+
 }  // namespace quern

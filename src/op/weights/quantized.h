@@ -14,4 +14,7 @@ SumFacts facts_of_sums(const qn_weights& weights, const WeightsShape& shape, con
 // are scaled to real numbers, so it fails if one may overflow.
 qn_status check_dynamic_sums(const char* who, const qn_weights& weights, const WeightsShape& shape, SumFacts* facts);
 
+// Do weights that an operator of floats reads have scales for whole blocks of scale_block elements, and fit 4 bits?
+bool fit_4_bits(const qn_weights& weights, const WeightsShape& shape);
+
 }  // namespace quern

@@ -297,10 +297,9 @@ Packed Weights::pack(Packing packing, const PanelShape& panel, size_t depth, con
   // Floats are added behind the sums, not by the panels.
   const Vector<uint32_t> bias = quantizes_inputs && dequantizes(panel.type) ? Vector<uint32_t>() : bias_;
   PackKey key = {packing, panel, shape_, weights_, bias, depth, places, input_zero};
-  if (has_byte_weights && panel.type == KernelType::qw8c) {  // the bytes themselves
-    key.weights.type = QN_S8;
-    key.weights.encoding = QN_WEIGHTS_DENSE;
-  }
+  const bool steps =
+      (has_byte_weights && panel.type == KernelType::qw8c) || (has_scaled_blocks && panel.type == KernelType::qw4b);
+  if (steps) key.weights = as_steps(key.weights);
   return cache_->get(key, &uses_);
 }
 

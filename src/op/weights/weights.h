@@ -150,6 +150,14 @@ class WeightsCache {
   Vector<Entry> entries_;
 };
 
+// Weights of integers that an operator of floats reads: read_weights() has made them decoded floats
+// without a function. Returns the integers.
+inline qn_weights as_steps(qn_weights weights) {
+  weights.type = QN_S8;
+  weights.encoding = QN_WEIGHTS_DENSE;
+  return weights;
+}
+
 // What the values of quantized weights mean for sums of their products.
 struct SumFacts {
   uint8_t meet = any;       // the demands that they meet: mask of Demand
@@ -182,9 +190,9 @@ class Weights {
   // Are the weights bytes, while input, bias and output are floats, and does the operator quantize its input?
   bool dynamic() const { return quantizes_inputs && activations_ == Activations::by_the_row; }
   // Does an operator of floats have weights of bytes with scales for channels, and leave its input floats?
-  bool bytes_for_floats() const {
-    return has_byte_weights && weights_.encoding == QN_WEIGHTS_DECODED && weights_.decode == nullptr && !has_blocks();
-  }
+  bool bytes_for_floats() const { return has_byte_weights && reads_steps() && !has_blocks(); }
+  // The same of weights of 4 bits with scales for blocks.
+  bool halves_for_floats() const { return has_scaled_blocks && reads_steps() && has_blocks() && facts_.fit_4_bits; }
   // Do these weights have scales for blocks?
   bool has_blocks() const { return has_scaled_blocks && weights_.block_length != 0; }
   // The scale of an output channel of quantized weights without blocks, counted through all groups.
@@ -193,6 +201,9 @@ class Weights {
   void set_facts(const SumFacts& facts) { facts_ = facts; }
 
  private:
+  // Are these integers that an operator of floats reads?
+  bool reads_steps() const { return weights_.encoding == QN_WEIGHTS_DECODED && weights_.decode == nullptr; }
+
   qn_weights weights_;
   WeightsShape shape_;
   Activations activations_;
