@@ -8,7 +8,8 @@ Assembles and links asm/arm64/*.S, so that jumps from kernel to kernel have targ
 says what a main loop is and where the cycles come from.  Where a model lets updates of base registers wait, which no
 core does, the cycles are those with additions in their place.
 
-Kernels of bytes that are the compiler's vectors (src/kernel/*_qs8_vec.cc) are compiled as the library compiles them.
+Kernels of bytes that are the compiler's vectors (src/kernel/*_qs8_vec.cc), and those of floats by weights of 4 bits
+(*_qw4b_vec.cc), are compiled as the library compiles them.
 Those without MACs count if they have a loop without a branch: the longest one.  Its work is the elements that an
 iteration stores.
 
@@ -78,7 +79,8 @@ def stored(loop):
 def main_loops():
     """The main loops of the kernels in the tables and their work, by file and place there."""
     kernels = ROOT / "src" / "kernel"
-    sources = [*sorted((ROOT / "asm" / "arm64").glob("*.S")), *sorted(kernels.glob("*_qs8_vec.cc"))]
+    sources = [*sorted((ROOT / "asm" / "arm64").glob("*.S")), *sorted(kernels.glob("*_qs8_vec.cc")),
+               *sorted(kernels.glob("*_qw4b_vec.cc"))]
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for source in sources:

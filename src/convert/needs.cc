@@ -126,6 +126,7 @@ class Needs {
       add_conv(node);
     } else if (node.kind == OpKind::fully_connected) {
       add_gemm();
+      if (tensor_of(graph_, node.inputs[1]).quantization.block != 0) kernels_.insert("gemm_qw4b");
     }
     if (const auto found = kernels_of.find(node.kind); found != kernels_of.end()) {
       std::istringstream families(found->second);

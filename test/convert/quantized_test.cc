@@ -433,14 +433,14 @@ TEST_P(QuantizedOnnx, ActivationsThatMustBeBytes) {
   test::expect_near(test::run(graph, {x}).at(0), Array{{1, 2}, {0, 255}});
 }
 
-// Weights of 4 bits in blocks of a row, with zero points and without; the last block is not full.
+// Weights of 4 bits in blocks of a row, with zero points and without; the last block is not full. Blocks of 16 become f32.
 TEST(QuantizedOnnxBits, MatMulNBits) {
   const test::Folder folder;
   const size_t k = 40, n = 6;
   std::mt19937 random(1);
   for (const size_t block : {16, 32, 64}) {
     for (const bool has_zeros : {false, true}) {
-      for (const int accuracy : {0, 4}) {
+      for (const int accuracy : {0, 1, 2, 3, 4}) {
         const size_t blocks = (k + block - 1) / block, zero_bytes = (blocks + 1) / 2;
         std::vector<int32_t> bytes(n * blocks * block / 2), zeros(n * zero_bytes);
         for (auto* list : {&bytes, &zeros}) {
@@ -448,27 +448,29 @@ TEST(QuantizedOnnxBits, MatMulNBits) {
         }
         Array scales = test::random({n * blocks}, 2), x = test::random({5, k}, 3), w{{k, n}, {}}, of_zeros{{k, n}, {}};
         for (float& s : scales.data) s += s < 0 ? -0.01f : 0.01f;  // those of blocks may be negative
-        if (block == 64) scales = test::map(scales, [](float s) { return std::abs(s); });
+        const bool of_rows = block == 64 && accuracy == 4;         // then zero points are taken off
+        if (of_rows) scales = test::map(scales, [](float s) { return std::abs(s); });
         for (size_t i = 0; i < k; ++i) {
           for (size_t o = 0; o < n; ++o) {
             const size_t b = i / block;
             const int32_t element = bytes[(o * blocks * block + i) / 2] >> i % 2 * 4 & 15;
             const int32_t zero = has_zeros ? zeros[o * zero_bytes + b / 2] >> b % 2 * 4 & 15 : 8;
+            const float real = static_cast<float>(zero) + (has_zeros && block == 32 ? 0.25f : 0);
             // Without the zero points, which then remain, weights in blocks fit 4 bits.
-            const int32_t remains = accuracy == 4 && block == 32 ? 8 - zero : 0;
-            w.data.push_back(static_cast<float>(element - zero - remains) * scales.data[o * blocks + b]);
-            of_zeros.data.push_back(static_cast<float>(remains) * scales.data[o * blocks + b]);
+            const float remains = block >= 32 && !of_rows ? 8 - real : 0;
+            w.data.push_back((static_cast<float>(element) - real - remains) * scales.data[o * blocks + b]);
+            of_zeros.data.push_back(remains * scales.data[o * blocks + b]);
           }
         }
         OnnxModel model(13);
         model.input("x", {5, k}).steps("w", Proto::UINT8, {n, blocks, block / 2}, bytes).floats("scales", scales);
         std::vector<std::string> inputs = {"x", "w", "scales"};
         if (has_zeros) {
-          if (accuracy == 4 && block == 32) {  // of floats
+          if (block == 32) {  // of floats
             std::vector<float> real;
             for (size_t i = 0; i < n * blocks; ++i) {
-              real.push_back(
-                  static_cast<float>(zeros[i / blocks * zero_bytes + i % blocks / 2] >> i % blocks % 2 * 4 & 15));
+              real.push_back(0.25f + static_cast<float>(
+                                         zeros[i / blocks * zero_bytes + i % blocks / 2] >> i % blocks % 2 * 4 & 15));
             }
             model.floats("zeros", {{n * blocks}, real});
           } else {
@@ -483,7 +485,10 @@ TEST(QuantizedOnnxBits, MatMulNBits) {
         Graph graph = import_onnx(folder.write("net.onnx", model.bytes()), {{}});
         const bool of_bytes = accuracy == 4 && block >= 32;
         EXPECT_EQ(graph.nodes[0].attributes.quantize_input, of_bytes);
-        EXPECT_EQ(graph.nodes.size() > 1, of_bytes && has_zeros && block == 32);
+        EXPECT_EQ(graph.nodes.size() > 1, has_zeros && block >= 32 && !of_rows);
+        const Tensor& weights = tensor_of(graph, graph.nodes[0].inputs[1]);
+        EXPECT_EQ(weights.type, block >= 32 ? QN_S8 : QN_F32);
+        EXPECT_EQ(weights.quantization.block, block == 16 || of_rows ? 0 : block);
         const Array product = test::matmul(of_bytes ? quantized_rows(x) : x, w);
         const Array want = test::combine(product, test::matmul(x, of_zeros), test::plus);
         test::expect_near(test::run(graph, {x}).at(0), want);
@@ -502,10 +507,23 @@ TEST(QuantizedOnnxBits, ShapesThatOnlyARunKnows) {
     model.node("Compress", {"x", "c"}, {"k"}, "axis=0");
     return test::run(import_onnx(folder.write("net.onnx", model.bytes()), {{}}), {x, chosen}).at(0);
   };
-  OnnxModel bits(13);  // the weights [[1, -2], [3, 4]], N x K
-  bits.steps("w", Proto::UINT8, {2, 1, 1}, {0x69, 0xcb}).floats("s", {{2}, {0.5f, -1}}).floats("b", {{2}, {10, 20}});
-  bits.node("MatMulNBits", {"k", "w", "s", "", "", "b"}, {"y"}, "K=2 N=2 bits=4 block_size=2 accuracy_level=4");
-  test::expect_near(run(bits), {{2, 2}, {7.5f, 15, 11.5f, 21}});
+  const Array w = {{2, 2}, {1, 3, -2, 4}}, scales = {{2}, {0.5f, -1}}, bias = {{2}, {10, 20}};  // w is K x N
+  for (const int accuracy : {0, 1, 2, 3, 4}) {
+    for (const float zero : {8.0f, 7.5f}) {
+      OnnxModel bits(13);
+      bits.steps("w", Proto::UINT8, {2, 1, 1}, {0x69, 0xcb}).floats("s", scales).floats("b", bias);
+      bits.floats("z", {{2}, {zero, zero}});
+      bits.node("MatMulNBits", {"k", "w", "s", "z", "", "b"}, {"y"},
+                "K=2 N=2 bits=4 block_size=2 accuracy_level=" + std::to_string(accuracy));
+      const Array kept = {{2, 2}, {-1, 2, 1, -1}}, rounded = accuracy == 4 ? quantized_rows(kept) : kept;
+      Array want = test::matmul(rounded, w);
+      for (size_t i = 0; i < 4; ++i) {
+        const float sum = kept.data[i / 2 * 2] + kept.data[i / 2 * 2 + 1];
+        want.data[i] = (want.data[i] + (8 - zero) * sum) * scales.data[i % 2] + bias.data[i % 2];
+      }
+      test::expect_near(run(bits), want);
+    }
+  }
   OnnxModel quantized(13);  // its range, from -1 to 2, has 255 steps
   quantized.steps("w", Proto::INT8, {2, 1}, {1, 3}).scalar("s", 0.5f);
   quantized.node("DynamicQuantizeLinear", {"k"}, {"q", "qs", "qz"}).node("MatMulInteger", {"q", "w", "qz"}, {"m"});

@@ -278,8 +278,16 @@ TEST(QuantizedGraph, FaultsOfBlocksAreRefused) {
        [&](Graph& g) { g.tensors[0].quantization = weights(g).quantization; }},
       {"blocks of 35, not of a multiple of 32",
        [&](Graph& g) { weights(g).quantization.block = 35, weights(g).quantization.scales.resize(8); }},
-      {"input 1 has scales for blocks, but is not the weights",
-       [&](Graph& g) { g.nodes[0].attributes.quantize_input = false; }},
+      {"weights with scales for blocks, but an input of s8",
+       [&](Graph& g) {
+         g.nodes[0].attributes.quantize_input = false;
+         g.nodes[0].inputs.resize(2);
+         for (const int t : {g.nodes[0].inputs[0], g.nodes[0].outputs[0]}) {
+           g.tensors[at(t)].type = QN_S8;
+           g.tensors[at(t)].quantization.scales = {1};
+         }
+         g.inputs[0].type = g.outputs[0].type = QN_S8;
+       }},
       {"input 0 has scales for blocks, but is not the weights",
        [&](Graph& g) {
          g.nodes[0].kind = OpKind::dequantize;

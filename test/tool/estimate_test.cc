@@ -212,6 +212,10 @@ TEST(Estimate, LayersMayQuantizeTheirInput) {
   EXPECT_NEAR(as(1, KernelType::qd8b4).memory_ms, memory * 5 / 8, 0.02 * memory);  // 4 bits, and 32 for each 32 weights
   EXPECT_NEAR(as(1, KernelType::qw8c).memory_ms, memory, 0.02 * memory);
   EXPECT_STREQ(as(1, KernelType::qw8c).kernel, "qn_gemm_qw8c_1x8_neon");
+  EXPECT_NEAR(as(1, KernelType::qw4b).memory_ms, memory * 5 / 8, 0.02 * memory);
+  EXPECT_STREQ(as(1, KernelType::qw4b).kernel, "qn_gemm_qw4b_vec_neon");
+  EXPECT_GT(as(256, KernelType::qw4b).compute_ms, as(256, KernelType::f32).compute_ms);
+  EXPECT_LT(as(256, KernelType::qw4b).compute_ms, 1.5 * as(256, KernelType::f32).compute_ms);
 }
 
 // Kernels take 4 or 16 successive k together, and zeros fill up the last ones.

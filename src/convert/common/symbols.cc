@@ -195,7 +195,8 @@ void Symbols::add_node(const Graph& graph, const Node& node) {
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     std::optional<std::vector<Symbol>> known;
     if (node.kind == OpKind::custom) known = symbols_of_kind(*this, graph, node, i);
-    if (node.kind != OpKind::custom && i == 0) known = infer(graph, node);
+    const bool sized = !graph.tensors[static_cast<size_t>(node.outputs[i])].sized_by_run;
+    if (node.kind != OpKind::custom && i == 0 && sized) known = infer(graph, node);
     symbols_of_[node.outputs[i]] = known ? *std::move(known) : unknown(graph, node, i);
   }
 }

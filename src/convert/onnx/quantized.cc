@@ -2,6 +2,7 @@
 // operator that computes with bytes itself (QLinearConv and so on) becomes the operator of floats between such nodes, so
 // that both forms of a model give the same graph; passes of the optimizer then make it compute with bytes.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <optional>
 
@@ -280,23 +281,29 @@ BlockWeights block_weights(const OnnxNode& node) {
   return w;
 }
 
-// Weights as a layer that quantizes its input takes them, and what then remains for each block: x times remainder.
+// Weights as layers take them, and what then remains for each block: x times remainder.
 struct QuantizedBlocks {
   std::vector<int8_t> steps;
   std::vector<float> remainders;  // {} if nothing remains
-  bool by_row;                    // whether scales are those of rows
+  size_t length;                  // of a block; 0: scales are those of rows
 };
 
-// Finds such weights. A row must be one block with a positive scale, or blocks have a multiple of 32 weights that fit 4
-// bits. Zero points are taken off where the weights still fit; else what they differ from the middle remains.
-std::optional<QuantizedBlocks> quantized_blocks(const BlockWeights& w) {
-  QuantizedBlocks q = {{}, {}, w.blocks == 1};
+// The length of a block that has a whole row, as MatMulNBits may have it: a power of two.
+size_t whole_row(size_t depth) { return std::bit_ceil(std::max(depth, scale_block)); }
+
+// Finds such weights. Blocks must have a multiple of 32 weights that fit 4 bits; or, if a layer may quantize its input, a
+// row is one block with a positive scale. Zero points are taken off where the weights still fit; else what they differ
+// from the middle remains.
+std::optional<QuantizedBlocks> quantized_blocks(const BlockWeights& w, bool of_rows) {
+  QuantizedBlocks q = {{}, {}, w.blocks == 1 ? whole_row(w.depth) : w.each};
+  of_rows = of_rows && w.blocks == 1;
   for (size_t i = 0; i < w.scales.size(); ++i) {
-    if (!std::isfinite(w.scales[i]) || !std::isfinite(w.zeros[i]) || (q.by_row && !(w.scales[i] > 0))) q.by_row = false;
+    of_rows = of_rows && std::isfinite(w.scales[i]) && std::isfinite(w.zeros[i]) && w.scales[i] > 0;
     if (!std::isfinite(w.scales[i] * (static_cast<float>(w.middle) - w.zeros[i]))) return std::nullopt;
   }
-  const int32_t least = q.by_row ? INT8_MIN : -8, most = q.by_row ? INT8_MAX : 7;
-  if (!q.by_row && w.each % scale_block != 0) return std::nullopt;
+  if (of_rows) q.length = 0;
+  const int32_t least = of_rows ? INT8_MIN : -8, most = of_rows ? INT8_MAX : 7;
+  if (q.length % scale_block != 0) return std::nullopt;
   const auto fill = [&](const auto& zero_of) {
     q.steps.clear();
     for (size_t o = 0; o < w.rows; ++o) {
@@ -317,45 +324,45 @@ std::optional<QuantizedBlocks> quantized_blocks(const BlockWeights& w) {
   return q;
 }
 
-// The sums of the blocks of each row of x [..., K].
+// The sums of the blocks of each row of x: a product with weights of 1 in the block, and 0 elsewhere, which fit 4 bits.
 View sums_of_blocks(const OnnxNode& node, const View& x, const BlockWeights& w) {
-  Builder& builder = node.builder;
-  View whole = x;
-  if (const size_t more = w.blocks * w.each - w.depth; more != 0) {
-    std::vector<int64_t> before(x.rank(), 0), after(x.rank(), 0);
-    after.back() = static_cast<int64_t>(more);
-    whole = builder.pad(node.name + "/padded", x, before, after, 0);
-  }
-  std::vector<int64_t> shape(x.rank() - 1, 0);
-  shape.push_back(static_cast<int64_t>(w.blocks));
-  shape.push_back(static_cast<int64_t>(w.each));
-  const View blocks = builder.reshape(node.name + "/blocks", whole, shape);
-  return make(node, "reduce_sum", {Value(blocks)}, Parameters().integers("axes", {-1}).integer("keep_dimensions", 0))
-      .view;
+  std::vector<int8_t> ones(w.blocks * w.depth);
+  for (size_t i = 0; i < w.depth; ++i) ones[i / w.each * w.depth + i] = 1;
+  Quantization q;
+  q.scales.assign(w.blocks, 1);
+  q.axis = 0;
+  q.block = whole_row(w.depth);
+  const View weights = node.builder.constant({w.blocks, w.depth}, QN_S8, ones.data(), std::move(q));
+  return node.builder.fully_connected(node.name + "/blocks", x, weights, {});
 }
 
-// x times weights, of which a layer quantizes x.
-View quantizing_product(const OnnxNode& node, const View& x, const BlockWeights& w, const QuantizedBlocks& blocks,
-                        const View& bias) {
+View sum(const OnnxNode& node, const View& a, const View& b) {
+  if (node.builder.is_sized(a)) return node.builder.binary(OpKind::add, node.name, a, b);
+  return node.builder.custom("any_add", node.name, {a, b}, {}, {QN_F32})[0];
+}
+
+// x times weights of few bits.
+View product_of_blocks(const OnnxNode& node, const View& x, const BlockWeights& w, const QuantizedBlocks& blocks,
+                       const View& bias, const Attributes& attributes) {
   Builder& builder = node.builder;
   Quantization q;
   q.scales.assign(w.scales.begin(), w.scales.end());
-  if (w.rows > 1 || !blocks.by_row) q.axis = 0;
-  if (!blocks.by_row) q.block = w.each;
+  if (w.rows > 1 || blocks.length != 0) q.axis = 0;
+  q.block = blocks.length;
   const View weights = builder.constant({w.rows, w.depth}, QN_S8, blocks.steps.data(), std::move(q));
   const bool complete = blocks.remainders.empty();
-  const View y =
-      builder.fully_connected(complete ? node.name : node.name + "/quantized", x, weights, bias, quantizing_input());
+  const std::string name = complete ? node.name : node.name + "/quantized";
+  const View y = builder.fully_connected(name, x, weights, bias, attributes);
   if (complete) return y;
   const View remainders = builder.constant({w.rows, w.blocks}, blocks.remainders.data());
-  const View rest = builder.fully_connected(node.name + "/zero_points", sums_of_blocks(node, x, w), remainders, {});
-  return builder.binary(OpKind::add, node.name, y, rest);
+  return sum(node, y, builder.fully_connected(node.name + "/zero_points", sums_of_blocks(node, x, w), remainders, {}));
 }
 
-// Microsoft's A * B'. Where the node allows activations of 8 bits, a layer quantizes them. Else the weights become f32.
+// Microsoft's A * B'. Where the node allows activations of 8 bits, a layer quantizes them. Weights that no layer takes
+// become f32.
 Values mat_mul_n_bits(const OnnxNode& node) {
   const BlockWeights w = block_weights(node);
-  const int64_t accuracy = node.integer("accuracy_level", 0);
+  const bool quantizes = node.integer("accuracy_level", 0) == 4;
   Builder& builder = node.builder;
   const bool sized = node.value(0).view && builder.is_sized(node.value(0).view);
   const View x = sized ? node.view(0) : node.operand(0);
@@ -365,8 +372,8 @@ Values mat_mul_n_bits(const OnnxNode& node) {
     bias = node.constant(5);
     if (builder.shape(bias) != Shape{w.rows}) node.fail("the bias has not N elements");
   }
-  if (accuracy == 4 && sized) {
-    if (const auto blocks = quantized_blocks(w)) return {quantizing_product(node, x, w, *blocks, bias)};
+  if (const auto blocks = quantized_blocks(w, quantizes)) {
+    return {product_of_blocks(node, x, w, *blocks, bias, quantizes ? quantizing_input() : Attributes())};
   }
   std::vector<float> real;
   for (size_t o = 0; o < w.rows; ++o) {
@@ -375,11 +382,7 @@ Values mat_mul_n_bits(const OnnxNode& node) {
       real.push_back((static_cast<float>(w.element(o, i)) - w.zeros[at]) * w.scales[at]);
     }
   }
-  const View weights = builder.constant({w.rows, w.depth}, real.data());
-  if (sized) return {builder.fully_connected(node.name, x, weights, bias)};
-  // No layer takes an input whose shape only a run knows.
-  const View y = builder.custom("matmul", node.name, {x, builder.permute(weights, {1, 0})}, {}, {QN_F32})[0];
-  return {bias ? builder.custom("any_add", node.name + "/bias", {y, bias}, {}, {QN_F32})[0] : y};
+  return {builder.fully_connected(node.name, x, builder.constant({w.rows, w.depth}, real.data()), bias)};
 }
 
 // ---- Microsoft's recurrent layers

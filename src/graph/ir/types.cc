@@ -85,6 +85,7 @@ qn_status check_sums(const Graph& graph, const Node& node) {
   const Tensor &in = tensor_of(graph, node.inputs[0]), &weights = tensor_of(graph, node.inputs[1]);
   const bool has_bias = node.inputs.size() > 2 && node.inputs[2] != no_tensor;
   if (in.type == QN_S8) {
+    if (has_blocks(weights)) return fail_node(node, "weights with scales for blocks, but an input of s8");
     if (!has_one_scale(in)) return fail_node(node, "the input has no single scale");
     if (!has_one_scale(tensor_of(graph, node.outputs[0]))) return fail_node(node, "the output has no single scale");
   }

@@ -1,6 +1,7 @@
 // Pass fold-affine: scales and offsets behind a layer go into its weights.
 #include "base/needs.h"
 #include "base/status.h"
+#include "graph/ir/check.h"
 #include "graph/pass/affine.h"
 
 namespace quern {
@@ -32,7 +33,8 @@ bool fold_into_weights(Rewriter& r, Node& node, const Affine& f) {
   return true;
 }
 
-// The same for bytes with scales: only these and the bias change. False also if a scale would not be above 0.
+// The same for bytes with scales: only these and the bias change. False also if a scale would not be above 0, unless it
+// is that of a block.
 bool fold_into_scales(Rewriter& r, Node& node, const Affine& f) {
   const int bytes = node.inputs[1];
   const size_t outputs = r.shape(bytes)[0];
@@ -49,7 +51,7 @@ bool fold_into_scales(Rewriter& r, Node& node, const Affine& f) {
   for (size_t i = 0; i < scales.size(); ++i) {
     const double scale = double{q.scales[q.scales.size() == 1 ? 0 : i]};
     scales[i] = static_cast<float>(scale * element(f.scale, i / runs));
-    if (!(scales[i] > 0)) return false;
+    if (!(scales[i] > 0 || has_blocks(r.tensor(bytes)))) return false;
   }
   for (size_t o = 0; o < outputs; ++o) {
     bias[o] = static_cast<float>(double{bias[o]} * element(f.scale, o) + element(f.bias, o));
@@ -75,7 +77,8 @@ qn_status fold_affine(Rewriter& r) {
     Node* layer = r.writer(x);
     if (layer == nullptr || !r.read_once(x) || !kind_of(layer->kind).has_weights() || !is_unclamped(*layer)) continue;
     const bool floats = r.is_float(layer->inputs[1]);
-    if (!floats && (small || !layer->attributes.quantize_input)) continue;
+    const bool stays_real = layer->attributes.quantize_input || has_blocks(r.tensor(layer->inputs[1]));
+    if (!floats && (small || !stays_real)) continue;
     if (!(floats ? fold_into_weights(r, *layer, f) : fold_into_scales(r, *layer, f))) continue;
     layer->attributes.min = f.min;
     layer->attributes.max = f.max;

@@ -21,6 +21,8 @@ constexpr double join_ms = 0.005;   // time to start threads and to wait for the
 constexpr double lanes = 4;
 // Instructions that make bytes of a vector of floats, where a layer quantizes its input, and find its range before.
 constexpr double quantize_instructions = 8;
+// Rows that are multiplied in the time in which a kernel makes floats of weights of 4 bits (type qw4b).
+constexpr double unpacking_rows = 4;
 // Instructions that join 16 bytes of a row with those of its neighbour, as kernels with i8mm do once for all panels.
 constexpr double join_instructions = 4;
 
@@ -69,10 +71,12 @@ struct Tiles {
 // matrices fit into half of the first cache, one operand of a call comes from behind it: the smaller one, but the
 // weights if a tile is one row.
 void add_tiles(const Tiles& t, const Arm64Kernel& kernel, const Machine& machine, Cost* cost) {
-  const double mr = number(kernel.pixels), nr = number(kernel.channels);
+  const bool unpacks = kernel.type == KernelType::qw4b;  // such a kernel computes only rows that exist
+  const double tile = number(kernel.pixels), nr = number(kernel.channels), mr = unpacks ? std::min(tile, t.rows) : tile;
   const double calls = t.count * std::ceil(t.rows / mr) * std::ceil(t.channels / nr);
   const double end = mr * nr / lanes * end_cycles(kernel.type, *machine.core);
-  const double multiply = t.depth * mr * nr / macs_per_cycle(kernel, machine);
+  const double multiplied = unpacks ? mr + unpacking_rows : mr;
+  const double multiply = t.depth * multiplied * nr / macs_per_cycle(kernel, machine);
   cost->cycles += calls * (multiply + end + costs(machine).call_cycles + t.per_call);
   if ((kernel.target.isa & feature_i8mm) != 0) {
     const double vectors = t.count * std::ceil(t.rows / mr) * mr * t.depth / 16;

@@ -83,12 +83,21 @@ const char* loop_of(const Graph& graph, const Node& node) {
   return table ? "qn_vlookup_qs8_neon" : nullptr;
 }
 
+// Are these weights packed as 4 bits by a layer of floats?
+bool fits_4_bits(const Graph& graph, const Tensor& weights) {
+  const Constant& constant = graph.constants[static_cast<size_t>(weights.constant)];
+  const auto* const bytes = static_cast<const int8_t*>(constant.data);
+  return weights.quantization.block % scale_block == 0 &&
+         std::all_of(bytes, bytes + constant.bytes, [](int8_t x) { return x >= -8 && x <= 7; });
+}
+
 // The type of the kernels that multiply by the node's weights.
 KernelType type_of(const Graph& graph, const Node& node, const Layer& layer) {
   const Tensor& weights = tensor_of(graph, node.inputs[1]);
   const bool blocks = weights.quantization.block != 0;
   if (of_bytes(tensor_of(graph, node.inputs[0]))) return KernelType::qs8c;
   if (node.attributes.quantize_input) return blocks ? KernelType::qd8b4 : KernelType::qd8c;
+  if (blocks && fits_4_bits(graph, weights)) return KernelType::qw4b;
   const bool one_row = layer.pointwise && !layer.depthwise() && layer.pixels() * layer.images == 1;
   return one_row && of_bytes(weights) && !blocks ? KernelType::qw8c : KernelType::f32;
 }

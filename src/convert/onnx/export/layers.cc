@@ -58,14 +58,15 @@ std::string product_of_blocks(GraphWriter& to, const Node& node) {
   set_integer(product, "N", static_cast<int64_t>(rows));
   set_integer(product, "bits", 4);
   set_integer(product, "block_size", static_cast<int64_t>(q.block));
-  set_integer(product, "accuracy_level", 4);
+  if (node.attributes.quantize_input) set_integer(product, "accuracy_level", 4);
   return product->output(0);
 }
 
-// Rows, or pixels, times the weights.
-void write_quantizing(GraphWriter& to, const Node& node) {
-  const bool blocks = to.tensor(node.inputs[1]).quantization.block != 0;
-  std::string value = blocks ? product_of_blocks(to, node) : product_of_bytes(to, node);
+bool of_blocks(GraphWriter& to, const Node& node) { return to.tensor(node.inputs[1]).quantization.block != 0; }
+
+// Rows, or pixels, times weights of integers, which stay integers.
+void write_product_of_integers(GraphWriter& to, const Node& node) {
+  std::string value = of_blocks(to, node) ? product_of_blocks(to, node) : product_of_bytes(to, node);
   if (has(node, 2)) value = to.add("Add", node_name(node, "bias"), {value, to.plain(node.inputs[2])});
   to.define(node, value, source_order(to.tensor(node.inputs[0]).shape.size()));
 }
@@ -82,7 +83,7 @@ void complete_bias(GraphWriter& to, const Node& node) {
 }
 
 void write_fully_connected(GraphWriter& to, const Node& node, const ExportRow& /*row*/) {
-  if (node.attributes.quantize_input) return write_quantizing(to, node);
+  if (node.attributes.quantize_input || of_blocks(to, node)) return write_product_of_integers(to, node);
   const size_t rank = to.tensor(node.inputs[0]).shape.size();
   complete_bias(to, node);
   const std::string x = to.plain(node.inputs[0]);
@@ -110,7 +111,7 @@ void set_window(schema::NodeProto* node, const Attributes& a, bool dilated) {
 }
 
 void write_conv(GraphWriter& to, const Node& node, const ExportRow& /*row*/) {
-  if (node.attributes.quantize_input) return write_quantizing(to, node);
+  if (node.attributes.quantize_input) return write_product_of_integers(to, node);
   const Order order = channels_first(4);
   complete_bias(to, node);
   std::vector<std::string> inputs = {to.in_order(node.inputs[0], order), to.in_order(node.inputs[1], order)};
