@@ -178,7 +178,7 @@ void Qw4bSums::write_parameters(Guarded& memory, const operands::PanelLayout& pa
 std::vector<size_t> rows_to_check(size_t mr) {
   std::vector<size_t> rows;
   for (size_t m = mr; m > 0; --m) {
-    if (mr <= 32 || m == mr || (m + 1) % (m <= 81 ? 16 : 64) <= 2) rows.push_back(m);
+    if (mr < 32 || m == mr || (m + 1) % (m <= 81 ? 16 : 64) <= 2) rows.push_back(m);
   }
   return rows;
 }
