@@ -12,6 +12,7 @@ import argparse
 import json
 import math
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -44,8 +45,12 @@ def text_of(*command, cwd=None):
     return done.stdout
 
 
-def last_json(text):
-    return json.loads(text[text.index("{"):] if text.lstrip().startswith("{") else text.strip().split("\n")[-1])
+def json_within(text):
+    """The object that an engine's process printed. Libraries print lines of their own, before it or as they end."""
+    begin = re.search(r"^\{", text, re.MULTILINE)
+    if not begin:
+        raise RuntimeError(f"no JSON in what it printed: {text[:200]}")
+    return json.JSONDecoder().raw_decode(text, begin.start())[0]
 
 
 class Bench:
@@ -94,7 +99,7 @@ class Bench:
             line["version"] = text_of(self.quern, "--version").split()[-1]
             return line
         output = home / f"{engine}.npy"
-        line = last_json(self.engine("run", engine, home, threads, self.runs, output))
+        line = json_within(self.engine("run", engine, home, threads, self.runs, output))
         tolerance = TOLERANCE if self.kind == "f32" else TOLERANCE_OF_BYTES
         self.compare(home, output, TOLERANCE_OF_OTHER_BYTES if engine == "mnn-int8" else tolerance)
         return line

@@ -18,7 +18,7 @@ import statistics
 import sys
 import tempfile
 
-from models import HERE, Bench, enter_environment, last_json, text_of
+from models import HERE, Bench, enter_environment, json_within, text_of
 
 WHEELS = "numpy onnx mnn"
 
@@ -96,7 +96,7 @@ def measure_ours(quern, home, isa, threads, runs):
 
 
 def measure_mnn(name, home, threads, runs):
-    line = last_json(engine("run", name, home, threads, runs, home / f"{name}.npy"))
+    line = json_within(engine("run", name, home, threads, runs, home / f"{name}.npy"))
     Bench.compare(home, home / f"{name}.npy")
     return line
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What bench/peers/models.py makes of times: records, the fastest engine of each peer, its table.
+"""What bench/peers/models.py makes of output and times: records, the fastest engine of each peer, its table.
 
     peers_tables_test.py FOLDER_OF_MODELS_PY
 """
@@ -22,6 +22,14 @@ def table_of(records, kind):
     with contextlib.redirect_stdout(io.StringIO()) as text:
         models.print_table(records, kind, 1)
     return text.getvalue()
+
+
+class Output(unittest.TestCase):
+    def test_lines_of_libraries_stand_around_the_json(self):
+        for text in ('{"a": 1}\n', 'The device\n{"a": 1}\n', '{\n  "a": 1\n}\nThe device\n'):
+            self.assertEqual(models.json_within(text), {"a": 1})
+        with self.assertRaisesRegex(RuntimeError, "The device"):
+            models.json_within("The device")
 
 
 class Tables(unittest.TestCase):
