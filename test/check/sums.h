@@ -233,8 +233,8 @@ void with_sums(const Row& row, Body&& body) {
   if (!known) std::abort();  // a type that the checker does not know
 }
 
-// Every number of rows, most first. Kernels of tiles accept so many that those next to a multiple of 16 suffice, beyond
-// two blocks and a tile those next to a multiple of 64.
+// Every number of rows, most first. Where a kernel takes 32 or more, those next to a multiple of 16 suffice, and beyond two
+// blocks of tiles and a tile those next to a multiple of 64.
 std::vector<size_t> rows_to_check(size_t mr);
 
 // Calls check(place) for each fill, up to the first failure.

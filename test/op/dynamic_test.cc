@@ -1,6 +1,6 @@
 // Operators of floats with weights of bytes: those that quantize the rows of their input while they run (quantize_input),
-// and those that multiply floats by weights of bytes or of 4 bits. And the products of bytes that are one call. Every row of the kernel tables,
-// and every path through the plan, against sums in 64 bits or their formula.
+// and those that multiply floats by weights of bytes or of 4 bits. And the products of bytes that are one call. Every row
+// of the kernel tables, and every path through the plan, against sums in 64 bits or their formula.
 #include <quern/quern.h>
 
 #include <algorithm>

@@ -150,8 +150,8 @@ class WeightsCache {
   Vector<Entry> entries_;
 };
 
-// Weights of integers that an operator of floats reads: read_weights() has made them decoded floats
-// without a function. Returns the integers.
+// Weights of integers that an operator of floats reads: read_weights() has made them decoded floats without a function.
+// Returns the integers.
 inline qn_weights as_steps(qn_weights weights) {
   weights.type = QN_S8;
   weights.encoding = QN_WEIGHTS_DENSE;
