@@ -218,20 +218,19 @@ void check_dwconv_tile(Checker& checker, const DwconvTileRow& row) {
   const auto check = [&](const TileCase& size, Values values, Clamp clamp, Side side, size_t gap) {
     return TileProblem<Sums>(row, size, values, clamp, checker.random()).check(checker, memory, side, gap);
   };
-  // Rows that are long enough for every loop.
+  // The extremes, with every kind of clamp, at sizes with and without remainders, and in rows that are long enough for
+  // every loop.
   for (const Clamp clamp : clamps) {
-    if (!check({row.nr, 20, row.rows}, Values::extreme, clamp, Side::high, 0)) return;
-    if (!check({row.nr, 19, row.rows}, Values::random, clamp, Side::low, 5)) return;
-    if (!check({row.nr, 20, row.rows, 0, true}, Values::random, clamp, Side::low, 0)) return;  // -0 stays
-  }
-  // The extremes, with every kind of clamp, at sizes with and without remainders.
-  for (const Clamp clamp : clamps) {
-    for (const size_t channels : std::initializer_list<size_t>{2 * row.nr + 1, row.nr, row.nr - 1, row.nr + 1, 1}) {
+    for (const size_t channels :
+         std::initializer_list<size_t>{2 * row.nr + 1, row.nr, row.nr - 1, row.nr + 1, 1, row.nr / 8 + 1}) {
       for (size_t rows = row.rows; rows >= 1; --rows) {
         if (!check({channels, row.kernel + 1, rows}, Values::extreme, clamp, Side::high, 0)) return;
         if (!check({channels, 3, rows}, Values::random, clamp, Side::low, 5)) return;
       }
     }
+    if (!check({row.nr, 20, row.rows}, Values::extreme, clamp, Side::high, 0)) return;
+    if (!check({row.nr, 19, row.rows}, Values::random, clamp, Side::low, 5)) return;
+    if (!check({row.nr, 20, row.rows, 0, true}, Values::random, clamp, Side::low, 0)) return;  // -0 stays
   }
   if constexpr (std::is_integral_v<typename Sums::A>) {
     for (size_t channel = 0; channel < row.nr; ++channel) {

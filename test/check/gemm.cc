@@ -102,12 +102,19 @@ void check_gemm(Checker& checker, const GemmTile& tile) {
   const std::vector<size_t> edge_n = {2 * tile.nr + 1, tile.nr, tile.nr - 1, tile.nr + 1, 1};
 
   // The extremes, with every kind of clamp, at sizes with and without remainders.
-  for (const size_t k : {5, 331, 1, 2, 16}) {
+  for (const size_t k : {5, 16, 1, 2, 331}) {
     for (const size_t n : edge_n) {
       for (const Clamp clamp : clamps) {
         if (!check_size<Sums>(checker, memory, tile, n, k, every_m, Values::extreme, clamp, Side::high, 0)) return;
         if (!check_size<Sums>(checker, memory, tile, n, k, {tile.mr}, Values::random, clamp, Side::low, 5)) return;
       }
+    }
+  }
+  // Larger ones.
+  for (const size_t k : {1001, 256, 116, 127, 64, 33, 32, 31}) {
+    for (const size_t n : {3 * tile.nr, 4 * tile.nr, 4 * tile.nr + 3, 5 * tile.nr - 1}) {
+      if (!check_size<Sums>(checker, memory, tile, n, k, some_m, Values::random, clamps[0], Side::high, 0)) return;
+      if (!check_size<Sums>(checker, memory, tile, n, k, some_m, Values::random, {-1, 1}, Side::low, 16)) return;
     }
   }
   // Every small size; kernels of one row have four panels side by side.
@@ -116,13 +123,6 @@ void check_gemm(Checker& checker, const GemmTile& tile) {
     for (size_t n = 1; n <= panels * tile.nr + 1; ++n) {
       if (!check_size<Sums>(checker, memory, tile, n, k, every_m, Values::random, clamps[0], Side::high, 0)) return;
       if (!check_size<Sums>(checker, memory, tile, n, k, every_m, Values::integers, {-50, 60}, Side::low, 3)) return;
-    }
-  }
-  // Larger ones.
-  for (const size_t k : {31, 32, 33, 64, 116, 127, 256, 1001}) {
-    for (const size_t n : {3 * tile.nr, 4 * tile.nr, 4 * tile.nr + 3, 5 * tile.nr - 1}) {
-      if (!check_size<Sums>(checker, memory, tile, n, k, some_m, Values::random, clamps[0], Side::high, 0)) return;
-      if (!check_size<Sums>(checker, memory, tile, n, k, some_m, Values::random, {-1, 1}, Side::low, 16)) return;
     }
   }
   // Rows that a kernel cannot copy as a whole, because they are too long for its stack; and more channels than those
