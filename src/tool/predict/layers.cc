@@ -9,6 +9,7 @@
 #include "graph/backend/backend.h"
 #include "graph/file/sparse.h"
 #include "op/weights/density.h"
+#include "op/weights/quantized.h"
 
 namespace quern::predict {
 namespace {
@@ -21,12 +22,14 @@ double bytes_of(const Tensor& tensor) { return elements_of(tensor) * static_cast
 
 bool of_bytes(const Tensor& tensor) { return tensor.type == QN_S8 || tensor.type == QN_U8; }
 
+WeightsShape shape_of_weights(const Layer& layer) { return {layer.groups, layer.out, layer.in, layer.kernel}; }
+
 // Counts the zeros of a product's weights, and finds out which demands of kernels they meet. A few zeros do not count: the
 // library takes such weights for dense, too.
 void describe_weights(const Graph& graph, const Node& node, Layer* layer) {
   const Tensor& tensor = tensor_of(graph, node.inputs[1]);
   const Constant& constant = graph.constants[static_cast<size_t>(tensor.constant)];
-  const WeightsShape shape = {layer->groups, layer->out, layer->in, layer->kernel};
+  const WeightsShape shape = shape_of_weights(*layer);
   qn_weights weights;
   qn_weights_init(&weights);
   weights.type = tensor.type;
@@ -83,12 +86,14 @@ const char* loop_of(const Graph& graph, const Node& node) {
   return table ? "qn_vlookup_qs8_neon" : nullptr;
 }
 
-// Are these weights packed as 4 bits by a layer of floats?
-bool fits_4_bits(const Graph& graph, const Tensor& weights) {
-  const Constant& constant = graph.constants[static_cast<size_t>(weights.constant)];
-  const auto* const bytes = static_cast<const int8_t*>(constant.data);
-  return weights.quantization.block % scale_block == 0 &&
-         std::all_of(bytes, bytes + constant.bytes, [](int8_t x) { return x >= -8 && x <= 7; });
+// Does a layer of floats pack these weights as 4 bits?
+bool packs_4_bits(const Graph& graph, const Node& node, const Layer& layer) {
+  const Tensor& tensor = tensor_of(graph, node.inputs[1]);
+  qn_weights weights;
+  qn_weights_init(&weights);
+  weights.data = graph.constants[static_cast<size_t>(tensor.constant)].data;
+  weights.block_length = tensor.quantization.block;
+  return fit_4_bits(weights, shape_of_weights(layer));
 }
 
 // The type of the kernels that multiply by the node's weights.
@@ -97,7 +102,7 @@ KernelType type_of(const Graph& graph, const Node& node, const Layer& layer) {
   const bool blocks = weights.quantization.block != 0;
   if (of_bytes(tensor_of(graph, node.inputs[0]))) return KernelType::qs8c;
   if (node.attributes.quantize_input) return blocks ? KernelType::qd8b4 : KernelType::qd8c;
-  if (blocks && fits_4_bits(graph, weights)) return KernelType::qw4b;
+  if (packs_4_bits(graph, node, layer)) return KernelType::qw4b;
   const bool one_row = layer.pointwise && !layer.depthwise() && layer.pixels() * layer.images == 1;
   return one_row && of_bytes(weights) && !blocks ? KernelType::qw8c : KernelType::f32;
 }
