@@ -14,7 +14,7 @@
 #include "pretended.h"
 
 namespace quern {
-namespace {
+namespace cpu_test {
 
 struct Answer : Cpu {
   std::string level;
@@ -271,5 +271,5 @@ TEST(CoreKind, OfArm) {
   }
 }
 
-}  // namespace
+}  // namespace cpu_test
 }  // namespace quern

@@ -17,7 +17,7 @@
 #include "pretended.h"
 
 namespace quern {
-namespace {
+namespace cpus_test {
 
 TEST(Cpus, FastCoresAreThoseAboveTheSlowestCluster) {
   const auto cluster = [](uint32_t cores, cpuinfo_uarch uarch, uint64_t frequency) {
@@ -133,5 +133,5 @@ TEST_F(Quota, WrongFilesSetNoLimit) {
   EXPECT_EQ(cpu_quota((folder_ / "nothing").c_str(), (folder_ / "sys").c_str()), no_quota);
 }
 
-}  // namespace
+}  // namespace cpus_test
 }  // namespace quern

@@ -11,7 +11,7 @@
 #include "base/memory.h"
 
 namespace quern {
-namespace {
+namespace journal_test {
 
 std::map<const void*, size_t> undone;
 void undo(void* thing, size_t argument) { EXPECT_TRUE(undone.emplace(thing, argument).second); }
@@ -87,5 +87,5 @@ TEST_F(JournalTest, SaysThatItHasNoRoom) {
   ASSERT_EQ(qn_set_allocator(nullptr), QN_OK);
 }
 
-}  // namespace
+}  // namespace journal_test
 }  // namespace quern

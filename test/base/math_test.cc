@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace quern {
-namespace {
+namespace math_test {
 
 template <class T, class Less = std::less<>>
 void expect_sorted(std::vector<T> values, Less less = {}) {
@@ -30,5 +30,5 @@ TEST(HeapSort, SortsAllSizes) {
   expect_sorted<std::string_view>({"b", "", "abc", "a", "b", "ab"});
 }
 
-}  // namespace
+}  // namespace math_test
 }  // namespace quern

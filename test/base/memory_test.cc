@@ -10,7 +10,7 @@
 #include "base/string.h"
 
 namespace quern {
-namespace {
+namespace memory_test {
 
 // Counts, remembers sizes, and says no on demand.
 struct Recorder {
@@ -114,5 +114,5 @@ TEST(SetAllocator, RefusesHalfAnAllocator) {
   EXPECT_NE(still_works.data(), nullptr);
 }
 
-}  // namespace
+}  // namespace memory_test
 }  // namespace quern

@@ -24,7 +24,7 @@
 #include "pretended.h"
 
 namespace quern {
-namespace {
+namespace parallel_test {
 
 TEST(RunTasks, InOrderOnTheCallerWithoutThreads) {
   std::vector<size_t> order;
@@ -204,5 +204,5 @@ TEST(Math, CheckedArithmetic) {
   EXPECT_EQ(round_up(9, 8), 16);
 }
 
-}  // namespace
+}  // namespace parallel_test
 }  // namespace quern

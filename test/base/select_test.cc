@@ -26,7 +26,7 @@
 #include "pretended.h"
 
 namespace quern {
-namespace {
+namespace select_test {
 
 constexpr Row table[] = {
     {"for_a53_and_a55", KernelType::f32, {isa_ref, core_a53 | core_a55}, QN_LAYOUT_NHWC},
@@ -292,5 +292,5 @@ TEST(Select, NeverTakesARowThatTheMachineLacks) {
 }
 #endif
 
-}  // namespace
+}  // namespace select_test
 }  // namespace quern

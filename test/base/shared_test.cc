@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace quern {
-namespace {
+namespace shared_test {
 
 struct Counted {
   explicit Counted(int* alive) : alive_(alive) { ++*alive_; }
@@ -52,5 +52,5 @@ TEST(Shared, IsRememberedWithoutBeingKept) {
   EXPECT_EQ(memory.lock(), nullptr);
 }
 
-}  // namespace
+}  // namespace shared_test
 }  // namespace quern

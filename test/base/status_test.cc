@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace quern {
-namespace {
+namespace status_test {
 
 TEST(Status, EveryStatusHasAName) {
   EXPECT_STREQ(qn_status_string(QN_OK), "ok");
@@ -110,5 +110,5 @@ TEST(Version, IsThatOfTheHeader) {
   EXPECT_LT(QN_VERSION_PATCH, 100);
 }
 
-}  // namespace
+}  // namespace status_test
 }  // namespace quern

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 
 namespace quern {
-namespace {
+namespace string_test {
 
 TEST(StringTest, HoldsWhatItWasGiven) {
   const String none, empty(""), text("text"), zero(std::string_view("a\0b", 3));
@@ -57,5 +57,5 @@ TEST(StringTest, StaysWholeWithoutMemory) {
   EXPECT_STREQ(text.c_str(), "kept");
 }
 
-}  // namespace
+}  // namespace string_test
 }  // namespace quern

@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace quern {
-namespace {
+namespace tensor_test {
 
 qn_tensor make(std::initializer_list<size_t> shape, std::initializer_list<size_t> stride = {}) {
   qn_tensor tensor = {};
@@ -353,5 +353,5 @@ TEST(Tensor, OverlapOfPixelBlockedImages) {
   EXPECT_TRUE(overlap(memory.data(), half, memory.data() + 2 * block, half));
 }
 
-}  // namespace
+}  // namespace tensor_test
 }  // namespace quern

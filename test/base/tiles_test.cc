@@ -19,7 +19,7 @@
 #include <thread>
 
 namespace quern {
-namespace {
+namespace tiles_test {
 
 size_t refusals = 0;
 
@@ -96,6 +96,6 @@ TEST(Tiles, GiveWayWhereRefused) {
   EXPECT_EXIT(_exit(plan_beside_small_stack()), testing::ExitedWithCode(0), "");
 }
 
-}  // namespace
+}  // namespace tiles_test
 }  // namespace quern
 #endif

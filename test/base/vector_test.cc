@@ -11,7 +11,7 @@
 #include "base/string.h"
 
 namespace quern {
-namespace {
+namespace vector_test {
 
 // One vector of each kind of elements: copied as bytes, and with constructors.
 template <class T>
@@ -153,5 +153,5 @@ TEST(Vector, SurvivesAnElementThatThrows) {
   EXPECT_THROW(Vector<Rare>{three}, std::bad_alloc);
 }
 
-}  // namespace
+}  // namespace vector_test
 }  // namespace quern

@@ -6,7 +6,7 @@
 #include <iterator>
 
 namespace quern::test {
-namespace {
+namespace write_file_test {
 
 TEST(WriteFile, ReplacesWhatWasThere) {
   const std::string path = ::testing::TempDir() + "file";
@@ -27,5 +27,5 @@ TEST(WriteFile, AFullDiskIsAnError) {
   }
 }
 
-}  // namespace
+}  // namespace write_file_test
 }  // namespace quern::test

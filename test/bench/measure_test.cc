@@ -7,7 +7,7 @@
 #include "bench.h"
 
 namespace quern {
-namespace {
+namespace measure_test {
 
 std::string events;  // w: a call, p: the loop
 
@@ -64,5 +64,5 @@ TEST(Measure, RunsThePeakAfterOneCall) {
   EXPECT_GT(counters.at("percent_of_peak"), 100);  // nothing limits it
 }
 
-}  // namespace
+}  // namespace measure_test
 }  // namespace quern

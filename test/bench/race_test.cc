@@ -9,7 +9,7 @@
 #include <string>
 
 namespace quern::peers {
-namespace {
+namespace race_test {
 
 const Layer layer = {.kind = Kind::fully_connected, .rows = 3, .in = 5, .out = 7};
 
@@ -228,5 +228,5 @@ TEST(Race, HasNoPercentageWithoutALoop) {
   EXPECT_EQ(race.percent_of_peak(), 0);
 }
 
-}  // namespace
+}  // namespace race_test
 }  // namespace quern::peers

@@ -12,7 +12,7 @@
 #include "shapes.h"
 
 namespace quern {
-namespace {
+namespace top_layers_test {
 
 constexpr const char* models[] = {"mobilenet_v1",  "mobilenet_v2", "mobilenet_v3_large", "squeezenet_v1.1",
                                   "shufflenet_v2", "resnet18",     "resnet50",           "vgg16"};
@@ -76,5 +76,5 @@ TEST(TopLayers, AreTheOnesListed) {
   EXPECT_EQ(listed, expected) << "size, inputs, outputs, kernel, stride, groups, model:\n" << report.str();
 }
 
-}  // namespace
+}  // namespace top_layers_test
 }  // namespace quern

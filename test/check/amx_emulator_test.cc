@@ -19,7 +19,7 @@
 #include <thread>
 
 namespace quern::check {
-namespace {
+namespace amx_emulator_test {
 
 // Linux supports tiles if XCR0 has their bits.
 bool has_tiles() {
@@ -605,7 +605,7 @@ TEST(AmxEmulator, ThreadsHaveTilesOfTheirOwn) {
   EXPECT_EQ(memory()[512], 1);
 }
 
-}  // namespace
+}  // namespace amx_emulator_test
 }  // namespace quern::check
 
 #else

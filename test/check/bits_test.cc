@@ -9,7 +9,7 @@
 #include "sums.h"
 
 namespace quern::check {
-namespace {
+namespace bits_test {
 
 constexpr size_t m = 29, n = 75, k = 53;
 
@@ -46,5 +46,5 @@ TEST(Bits, OfEveryFusedGemmAreTheSameOnEveryMachine) {
   if (rows == 0) GTEST_SKIP() << "no level with FMA runs here";
 }
 
-}  // namespace
+}  // namespace bits_test
 }  // namespace quern::check

@@ -8,7 +8,7 @@
 #include "checker.h"
 
 namespace quern::check {
-namespace {
+namespace check_test {
 
 using Clock = std::chrono::steady_clock;
 
@@ -43,5 +43,5 @@ TEST_P(KernelTest, KeepsItsContract) {
 INSTANTIATE_TEST_SUITE_P(Rows, KernelTest, testing::ValuesIn(all_kernels()),
                          [](const auto& row) { return std::string(row.param.row->name); });
 
-}  // namespace
+}  // namespace check_test
 }  // namespace quern::check

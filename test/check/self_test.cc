@@ -5,7 +5,7 @@
 #include "selftest.h"
 
 namespace quern::check {
-namespace {
+namespace self_test {
 
 class SelfTest : public testing::TestWithParam<BadKernel> {};
 
@@ -24,5 +24,5 @@ INSTANTIATE_TEST_SUITE_P(Int8, SelfTest, testing::ValuesIn(bad_qs8_kernels()),
 INSTANTIATE_TEST_SUITE_P(Bad, SelfTest, testing::ValuesIn(bad_kernels()),
                          [](const auto& bad) { return std::string(bad.param.name); });
 
-}  // namespace
+}  // namespace self_test
 }  // namespace quern::check

@@ -16,7 +16,7 @@
 #include "graph/pass/passes.h"
 
 namespace quern {
-namespace {
+namespace prune_test {
 
 void expect_ok(qn_status status) { ASSERT_EQ(status, QN_OK) << qn_last_message(); }
 
@@ -403,5 +403,5 @@ TEST(Prune, BytesAreCounted) {
   EXPECT_EQ(stats.macs, 8u);
 }
 
-}  // namespace
+}  // namespace prune_test
 }  // namespace quern

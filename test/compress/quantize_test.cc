@@ -12,7 +12,7 @@
 #include "graph/pass/passes.h"
 
 namespace quern {
-namespace {
+namespace quantize_test {
 
 void expect_ok(qn_status status) { ASSERT_EQ(status, QN_OK) << qn_last_message(); }
 
@@ -231,5 +231,5 @@ TEST(Quantize, RefusesStates) {
       << qn_last_message();
 }
 
-}  // namespace
+}  // namespace quantize_test
 }  // namespace quern

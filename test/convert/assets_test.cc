@@ -19,7 +19,7 @@
 #include "source_dir.h"
 
 namespace quern {
-namespace {
+namespace assets_test {
 
 namespace fs = std::filesystem;
 using test::Array;
@@ -268,5 +268,5 @@ TEST_F(AssetFiles, NetsOfTheCascade) {
   }
 }
 
-}  // namespace
+}  // namespace assets_test
 }  // namespace quern

@@ -6,7 +6,7 @@
 #include "caffe_model.h"
 
 namespace quern {
-namespace {
+namespace caffe_general_test {
 
 using test::Array;
 using test::Dims;
@@ -284,5 +284,5 @@ TEST_F(CaffeGeneral, LayersOf2013AreRefused) {
   expect_in(refusal(input + old_layer("i", "im2col", "x", "y")), "Im2col (1 node: i)");
 }
 
-}  // namespace
+}  // namespace caffe_general_test
 }  // namespace quern

@@ -5,7 +5,7 @@
 #include "caffe_model.h"
 
 namespace quern::test {
-namespace {
+namespace caffe_nets_test {
 
 using Weights = test::CaffeWeights;
 
@@ -273,5 +273,5 @@ TEST_F(Caffe, DeepNestingIsRefused) {
   }
 }
 
-}  // namespace
+}  // namespace caffe_nets_test
 }  // namespace quern::test

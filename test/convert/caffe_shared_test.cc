@@ -4,7 +4,7 @@
 #include "caffe_model.h"
 
 namespace quern {
-namespace {
+namespace caffe_shared_test {
 
 using test::Array;
 using test::make;
@@ -46,5 +46,5 @@ TEST_F(CaffeShared, OtherNamesShareNothing) {
   }
 }
 
-}  // namespace
+}  // namespace caffe_shared_test
 }  // namespace quern

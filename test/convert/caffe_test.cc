@@ -5,7 +5,7 @@
 #include "caffe_model.h"
 
 namespace quern::test {
-namespace {
+namespace caffe_test {
 
 const char* const input_2x3x7x6 = "input: \"x\" input_dim: 2 input_dim: 3 input_dim: 7 input_dim: 6\n";
 
@@ -451,5 +451,5 @@ TEST_F(Caffe, PriorsFollowTheImage) {
   expect_near(test::run(import(net("4")), {large}).at(0), want);
 }
 
-}  // namespace
+}  // namespace caffe_test
 }  // namespace quern::test

@@ -6,7 +6,7 @@
 #include "onnx_model.h"
 
 namespace quern {
-namespace {
+namespace contrib_test {
 
 using test::Array;
 using test::Dims;
@@ -111,5 +111,5 @@ TEST_F(Contrib, Refusals) {
   refused(with("BeamSearch", {"x"}), "BeamSearch: of domain com.microsoft (1 node: y)");
 }
 
-}  // namespace
+}  // namespace contrib_test
 }  // namespace quern

@@ -4,7 +4,7 @@
 #include "export_fixture.h"
 
 namespace quern::test {
-namespace {
+namespace export_hostile_test {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
@@ -125,5 +125,5 @@ TEST_F(ExportHostile, ConstantsLargerThanAFile) {
   }
 }
 
-}  // namespace
+}  // namespace export_hostile_test
 }  // namespace quern::test

@@ -7,7 +7,7 @@
 #include "onnx_model.h"
 
 namespace quern::test {
-namespace {
+namespace export_nodes_test {
 
 // The input as bytes, with two scales one after the other, and as floats again.
 Graph graph_of_bytes() {
@@ -379,5 +379,5 @@ TEST_F(Export, AveragesOfBytesRoundAsBefore) {
   }
 }
 
-}  // namespace
+}  // namespace export_nodes_test
 }  // namespace quern::test

@@ -11,7 +11,7 @@
 #include "graph/pass/passes.h"
 
 namespace quern {
-namespace {
+namespace export_parts_test {
 
 using test::Array;
 using test::Dims;
@@ -229,5 +229,5 @@ TEST_F(ExportParts, DetectionsOfAnchors) {
   }
 }
 
-}  // namespace
+}  // namespace export_parts_test
 }  // namespace quern

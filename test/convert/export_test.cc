@@ -10,7 +10,7 @@
 #include "onnx_model.h"
 
 namespace quern::test {
-namespace {
+namespace export_test {
 
 // A graph with the input "a" and a node of a registered kind for each name, one after the other. The last gives "y".
 Graph graph_of_kinds(const std::vector<std::pair<const char*, Vector<Parameter>>>& kinds) {
@@ -303,5 +303,5 @@ TEST_F(Export, AFileThatCannotBeWrittenIsAnError) {
   EXPECT_NE(test::error_of([&] { export_onnx(graph, path); }).find(path), std::string::npos);
 }
 
-}  // namespace
+}  // namespace export_test
 }  // namespace quern::test

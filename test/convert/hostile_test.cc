@@ -12,7 +12,7 @@
 #include "tflite_model.h"
 
 namespace quern {
-namespace {
+namespace hostile_test {
 
 using test::OnnxModel;
 
@@ -297,5 +297,5 @@ TEST(Hostile, StatesOfFiles) {
             path + ": the model has no output of a state 'state'");
 }
 
-}  // namespace
+}  // namespace hostile_test
 }  // namespace quern

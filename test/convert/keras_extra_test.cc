@@ -6,7 +6,7 @@
 #include "keras_model.h"
 
 namespace quern::test {
-namespace {
+namespace keras_extra_test {
 
 class KerasExtra : public KerasWithExtra {};
 
@@ -344,5 +344,5 @@ TEST_F(KerasExtra, CenterCrop) {
   expect_in(refusal("CenterCrop", "'height': 7, 'width': 4", x.dims), "an image that is smaller");
 }
 
-}  // namespace
+}  // namespace keras_extra_test
 }  // namespace quern::test

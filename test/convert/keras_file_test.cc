@@ -23,7 +23,7 @@
 #endif
 
 namespace quern {
-namespace {
+namespace keras_file_test {
 
 using keras::Contents;
 using keras::Read;
@@ -353,5 +353,5 @@ TEST_F(KerasFile, MayNotGrow) {
 
 #endif
 
-}  // namespace
+}  // namespace keras_file_test
 }  // namespace quern

@@ -6,7 +6,7 @@
 #include "keras_model.h"
 
 namespace quern::test {
-namespace {
+namespace keras_masks_test {
 
 class KerasMasks : public KerasWithExtra {};
 
@@ -307,5 +307,5 @@ TEST_F(KerasMasks, Refused) {
   expect_in(refusal(keras_contents(argument, weights)), "the argument 'mask'");
 }
 
-}  // namespace
+}  // namespace keras_masks_test
 }  // namespace quern::test

@@ -10,7 +10,7 @@
 #include "keras_model.h"
 
 namespace quern::test {
-namespace {
+namespace keras_network_test {
 
 constexpr const char* call_on_x = "[[['x', 0, 0, {}]]]";
 float relu(float v) { return std::max(v, 0.0f); }
@@ -321,5 +321,5 @@ TEST(Keras, RefusesModelsThatExplode) {
   expect_in(refusal(keras_contents(keras_sequential("net", {keras_input("x", {1, 3}), deep}), {})), "too deep");
 }
 
-}  // namespace
+}  // namespace keras_network_test
 }  // namespace quern::test

@@ -6,7 +6,7 @@
 #include "keras_model.h"
 
 namespace quern::test {
-namespace {
+namespace keras_recurrent_test {
 
 class KerasRecurrent : public KerasWithExtra {};
 
@@ -405,5 +405,5 @@ TEST_F(KerasRecurrent, PartsWithinNestedModels) {
   }
 }
 
-}  // namespace
+}  // namespace keras_recurrent_test
 }  // namespace quern::test

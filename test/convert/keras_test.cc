@@ -4,7 +4,7 @@
 #include "keras_model.h"
 
 namespace quern::test {
-namespace {
+namespace keras_test {
 
 // Keras' order of dimensions as that of the plain computations.
 Array filters(const Array& kernel) { return transpose(kernel, {3, 2, 0, 1}); }
@@ -251,5 +251,5 @@ TEST(Keras, TrainingOnly) {
   }
 }
 
-}  // namespace
+}  // namespace keras_test
 }  // namespace quern::test

@@ -9,7 +9,7 @@
 #include "convert/common/layout.h"
 
 namespace quern::convert {
-namespace {
+namespace kind_symbols_test {
 
 using List = std::vector<int64_t>;
 
@@ -154,5 +154,5 @@ TEST(KindSymbols, SizesAreThoseOfInputs) {
   }
 }
 
-}  // namespace
+}  // namespace kind_symbols_test
 }  // namespace quern::convert

@@ -8,7 +8,7 @@
 #include "onnx_model.h"
 
 namespace quern {
-namespace {
+namespace model_stats_test {
 
 using test::OnnxModel;
 using test::random;
@@ -148,5 +148,5 @@ TEST_F(Stats, SayWhatOnlyARunKnows) {
   EXPECT_EQ(stats.unsized.at("matmul").first, "y");
 }
 
-}  // namespace
+}  // namespace model_stats_test
 }  // namespace quern

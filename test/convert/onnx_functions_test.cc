@@ -5,7 +5,7 @@
 #include "onnx_model.h"
 
 namespace quern {
-namespace {
+namespace onnx_functions_test {
 
 using onnx::schema::FunctionProto;
 using onnx::schema::NodeProto;
@@ -238,5 +238,5 @@ TEST_F(OnnxFunctions, WhatIsWrong) {
      "too deep");
 }
 
-}  // namespace
+}  // namespace onnx_functions_test
 }  // namespace quern

@@ -6,7 +6,7 @@
 #include "onnx_fixture.h"
 
 namespace quern::test {
-namespace {
+namespace onnx_layers_test {
 
 // ---- windows ----------------------------------------------------------------------------------
 
@@ -335,5 +335,5 @@ TEST_F(Onnx, SoftmaxOfBothKinds) {
   expect_node(7, "Softmax", "", classes, {}, test::softmax(classes, 1));
 }
 
-}  // namespace
+}  // namespace onnx_layers_test
 }  // namespace quern::test

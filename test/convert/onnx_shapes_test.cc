@@ -6,7 +6,7 @@
 #include "onnx_fixture.h"
 
 namespace quern::test {
-namespace {
+namespace onnx_shapes_test {
 
 // ---- shapes -----------------------------------------------------------------------------------
 
@@ -351,5 +351,5 @@ TEST_F(Onnx, NumbersBelowOneAreTrue) {
   EXPECT_EQ(run(model, {test::make({4}, {1, 2, 3, 4})}).at(0).data, (std::vector<float>{1, 0, 3, 4}));
 }
 
-}  // namespace
+}  // namespace onnx_shapes_test
 }  // namespace quern::test

@@ -10,7 +10,7 @@
 #include "onnx_fixture.h"
 
 namespace quern {
-namespace {
+namespace onnx_test {
 
 using test::Array;
 using test::Dims;
@@ -601,5 +601,5 @@ TEST_F(Onnx, SourcesAreNotToBeReplaced) {
   }
 }
 
-}  // namespace
+}  // namespace onnx_test
 }  // namespace quern

@@ -10,7 +10,7 @@
 #include "onnx_model.h"
 
 namespace quern {
-namespace {
+namespace open_sizes_test {
 
 using test::Array;
 using test::Dims;
@@ -238,5 +238,5 @@ TEST_P(OpenSizes, GiveWhatFixedOnesGive) {
 INSTANTIATE_TEST_SUITE_P(All, OpenSizes, testing::ValuesIn(open_models),
                          [](const auto& made) { return std::string(made.param.name); });
 
-}  // namespace
+}  // namespace open_sizes_test
 }  // namespace quern

@@ -12,7 +12,7 @@
 #include "onnx_model.h"
 
 namespace quern {
-namespace {
+namespace quantized_test {
 
 using test::Array;
 using test::Dims;
@@ -592,5 +592,5 @@ TEST_P(QuantizedOnnx, FaultsAreNamed) {
   refused("'y'", set(1, "nowhere"));
 }
 
-}  // namespace
+}  // namespace quantized_test
 }  // namespace quern

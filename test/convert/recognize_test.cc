@@ -10,7 +10,7 @@
 #include "onnx_model.h"
 
 namespace quern {
-namespace {
+namespace recognize_test {
 
 using test::Array;
 using test::Dims;
@@ -472,5 +472,5 @@ TEST_F(Recognize, NothingIsMergedBeforeAJump) {
   steps("s = ReduceSum b\ny = Floor s").expect("power reduce_sum floor");
 }
 
-}  // namespace
+}  // namespace recognize_test
 }  // namespace quern

@@ -11,7 +11,7 @@
 #include "resize_grower.h"
 
 namespace quern {
-namespace {
+namespace resize_test {
 
 using test::Array;
 using test::Dims;
@@ -110,5 +110,5 @@ TEST(Resize, RandomGraphsGiveWhatTheyGiveImportedAtThatSizeOrRefuse) {
   EXPECT_GE(equal, graphs);  // of two for each
 }
 
-}  // namespace
+}  // namespace resize_test
 }  // namespace quern

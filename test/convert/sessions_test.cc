@@ -13,7 +13,7 @@
 #include "graph/pass/passes.h"
 
 namespace quern {
-namespace {
+namespace sessions_test {
 
 struct Release {
   void operator()(qn_arena* arena) const { qn_arena_release(arena); }
@@ -174,5 +174,5 @@ INSTANTIATE_TEST_SUITE_P(Zoo, Sessions, testing::ValuesIn(zoo_names()), [](const
   return text;
 });
 
-}  // namespace
+}  // namespace sessions_test
 }  // namespace quern

@@ -7,7 +7,7 @@
 #include "tensorflow_graph.h"
 
 namespace quern {
-namespace {
+namespace sizes_test {
 
 using test::OnnxModel;
 using test::random;
@@ -62,5 +62,5 @@ TEST_F(AskedSizes, GiveTensorFlowSizesThatItLeavesOpen) {
   EXPECT_EQ(tensor_of(made, made.outputs[0].tensor).shape, (Shape{2, 5}));
 }
 
-}  // namespace
+}  // namespace sizes_test
 }  // namespace quern

@@ -5,7 +5,7 @@
 #include "tensorflow_graph.h"
 
 namespace quern {
-namespace {
+namespace tensorflow_functions_test {
 
 using test::Array;
 using test::Ints;
@@ -436,5 +436,5 @@ TEST_F(TensorFlowFunctions, WhileThatIsRefused) {
   expect_refusal(endless, "function 'body' calls itself");
 }
 
-}  // namespace
+}  // namespace tensorflow_functions_test
 }  // namespace quern

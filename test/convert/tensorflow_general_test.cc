@@ -9,7 +9,7 @@
 #include "tensorflow_graph.h"
 
 namespace quern {
-namespace {
+namespace tensorflow_general_test {
 
 using test::Array;
 using test::Dims;
@@ -377,5 +377,5 @@ TEST_F(TensorFlowGeneral, Spectra) {
       << refusal("real_of_real");
 }
 
-}  // namespace
+}  // namespace tensorflow_general_test
 }  // namespace quern

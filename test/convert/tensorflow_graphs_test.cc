@@ -9,7 +9,7 @@
 #include "tensorflow_fixture.h"
 
 namespace quern {
-namespace {
+namespace tensorflow_graphs_test {
 
 using test::Array;
 using test::choice;
@@ -265,5 +265,5 @@ TEST_F(TensorFlow, FilesOfOtherFormats) {
   EXPECT_EQ(error_of([&] { import_model({folder}); }).find(folder + ": a SavedModel keeps its weights"), 0u);
 }
 
-}  // namespace
+}  // namespace tensorflow_graphs_test
 }  // namespace quern

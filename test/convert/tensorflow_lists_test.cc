@@ -5,7 +5,7 @@
 #include "tensorflow_graph.h"
 
 namespace quern {
-namespace {
+namespace tensorflow_lists_test {
 
 using test::Array;
 using test::Ints;
@@ -230,5 +230,5 @@ TEST_F(TensorFlowLists, LoopThatIsRefused) {
   expect_refusal(graph, "a value that changes its type");
 }
 
-}  // namespace
+}  // namespace tensorflow_lists_test
 }  // namespace quern

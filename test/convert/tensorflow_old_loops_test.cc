@@ -8,7 +8,7 @@
 #include "tensorflow_graph.h"
 
 namespace quern {
-namespace {
+namespace tensorflow_old_loops_test {
 
 using test::Array;
 using test::Ints;
@@ -328,5 +328,5 @@ TEST_F(TensorFlowOldLoops, ArraysThatAreRefused) {
   expect_refusal(graph, "TensorArrayConcatV3 (1 node: y)");
 }
 
-}  // namespace
+}  // namespace tensorflow_old_loops_test
 }  // namespace quern

@@ -5,7 +5,7 @@
 #include "tensorflow_fixture.h"
 
 namespace quern {
-namespace {
+namespace tensorflow_test {
 
 using test::Array;
 using test::choice;
@@ -529,5 +529,5 @@ TEST_F(TensorFlow, SlicesOfOpenDimensions) {
   for (const Array& y : test::run(import(graph), {x})) expect_near(y, first);
 }
 
-}  // namespace
+}  // namespace tensorflow_test
 }  // namespace quern

@@ -5,7 +5,7 @@
 #include "tflite_fixture.h"
 
 namespace quern::test {
-namespace {
+namespace tflite_files_test {
 
 namespace schema = tflite::schema;
 using schema::Activation;
@@ -331,5 +331,5 @@ TEST_F(Tflite, BytesWithAnotherScale) {
             "they are computed (1 node: t4)");
 }
 
-}  // namespace
+}  // namespace tflite_files_test
 }  // namespace quern::test

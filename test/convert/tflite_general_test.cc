@@ -10,7 +10,7 @@
 #include "tflite_fixture.h"
 
 namespace quern {
-namespace {
+namespace tflite_general_test {
 
 namespace schema = tflite::schema;
 using test::Array;
@@ -590,5 +590,5 @@ TEST_F(TfliteGeneral, LargeGraphsThatRunOften) {
   EXPECT_NE(refusal(model).find("graphs run too often"), std::string::npos) << refusal(model);
 }
 
-}  // namespace
+}  // namespace tflite_general_test
 }  // namespace quern

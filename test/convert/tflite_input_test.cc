@@ -9,7 +9,7 @@
 #include "tflite_model.h"
 
 namespace quern {
-namespace {
+namespace tflite_input_test {
 
 namespace schema = tflite::schema;
 using test::TfliteModel;
@@ -68,5 +68,5 @@ TEST_P(TfliteInput, ScalesThatAreNone) {
   EXPECT_NE(test::error_of([&] { import(model); }).find("a zero point is out of range"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace tflite_input_test
 }  // namespace quern

@@ -7,7 +7,7 @@
 #include "tflite_model.h"
 
 namespace quern {
-namespace {
+namespace tflite_open_test {
 
 namespace schema = tflite::schema;
 using schema::Activation;
@@ -160,5 +160,5 @@ TEST_F(TfliteOpen, DilatedConvolutionOfASequence) {
          make({2, 1}, {(10 + 20 + 31 + 42) / 4.f, (50 + 60 + 75 + 86) / 4.f}));
 }
 
-}  // namespace
+}  // namespace tflite_open_test
 }  // namespace quern

@@ -7,7 +7,7 @@
 #include "tflite_fixture.h"
 
 namespace quern::test {
-namespace {
+namespace tflite_quantized_test {
 
 namespace schema = tflite::schema;
 using schema::Activation;
@@ -255,5 +255,5 @@ TEST_P(QuantizedTflite, QuantizeAndDequantize) {
   expect(model, {x}, {quantized(real(first, x_), y_), real(first, x_)}, 0);
 }
 
-}  // namespace
+}  // namespace tflite_quantized_test
 }  // namespace quern::test

@@ -5,7 +5,7 @@
 #include "tflite_model.h"
 
 namespace quern {
-namespace {
+namespace tflite_sparse_test {
 
 using test::Array;
 using test::Dims;
@@ -115,5 +115,5 @@ TEST_F(TfliteSparse, WhatIsWrong) {
   EXPECT_NE(refusal({1 << 20, 1 << 20}, {1, 2}, empty).find("far beyond the size"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace tflite_sparse_test
 }  // namespace quern

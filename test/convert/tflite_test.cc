@@ -7,7 +7,7 @@
 #include "tflite_fixture.h"
 
 namespace quern::test {
-namespace {
+namespace tflite_test {
 
 namespace schema = tflite::schema;
 using schema::Activation;
@@ -400,5 +400,5 @@ TEST_F(Tflite, OpenBatch) {
   expect_near(test::run(import(model), {longer}).at(0), map(longer, [](float v) { return std::max(v, 0.f); }));
 }
 
-}  // namespace
+}  // namespace tflite_test
 }  // namespace quern::test

@@ -4,7 +4,7 @@
 #include "near.h"
 
 namespace quern::test {
-namespace {
+namespace attention_test {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
@@ -210,5 +210,5 @@ TEST(ExtraRotaryEmbedding, Refusals) {
   refused({random_floats({1, 2, 4}), table, table, position}, {}, "0 heads of 4 numbers");
 }
 
-}  // namespace
+}  // namespace attention_test
 }  // namespace quern::test

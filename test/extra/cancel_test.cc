@@ -4,7 +4,7 @@
 #include "near.h"
 
 namespace quern::test {
-namespace {
+namespace cancel_test {
 
 // A host that cancels after some questions.
 struct Host {
@@ -109,5 +109,5 @@ TEST(ExtraCancel, Elements) {
   check(8e6, {"expand", {f32({4000, 1}), list({4000, 2000})}, {any()}});
 }
 
-}  // namespace
+}  // namespace cancel_test
 }  // namespace quern::test

@@ -2,7 +2,7 @@
 #include "near.h"
 
 namespace quern::test {
-namespace {
+namespace convolution_test {
 
 // An image has two dimensions of space; a signal is one with a single row.
 struct Window {
@@ -171,5 +171,5 @@ TEST(ExtraConvolution, Refusals) {
   refused({x, w, random_floats({1, 18, 3, 3})}, {integers("offset_groups", {3})}, "do not divide", "deform_conv");
 }
 
-}  // namespace
+}  // namespace convolution_test
 }  // namespace quern::test

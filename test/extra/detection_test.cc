@@ -4,7 +4,7 @@
 #include "run_node.h"
 
 namespace quern::test {
-namespace {
+namespace detection_test {
 
 using Shape = std::vector<size_t>;
 
@@ -272,5 +272,5 @@ TEST(ExtraRegions, Pooled) {
   expect_refused(pooled("roi_average_by_place", whole, {}, {0}, integers("size", {1, 3})), "do not divide");
 }
 
-}  // namespace
+}  // namespace detection_test
 }  // namespace quern::test

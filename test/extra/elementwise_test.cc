@@ -6,7 +6,7 @@
 #include "run_node.h"
 
 namespace quern::test {
-namespace {
+namespace elementwise_test {
 
 constexpr double infinity = std::numeric_limits<double>::infinity(), not_a_number = NAN;
 
@@ -641,5 +641,5 @@ TEST(ExtraIntegers, KernelsFarLargerThanTheImage) {
                {integers("pads", {size - 1, size - 1})}});
 }
 
-}  // namespace
+}  // namespace elementwise_test
 }  // namespace quern::test

@@ -3,7 +3,7 @@
 #include "near.h"
 
 namespace quern::test {
-namespace {
+namespace empty_test {
 
 constexpr size_t huge = SIZE_MAX / 16 + 1;  // 2^60 where sizes have 64 bits
 
@@ -100,5 +100,5 @@ TEST(ExtraEmpty, Boxes) {
                "expected 1 prior or more, got 0");
 }
 
-}  // namespace
+}  // namespace empty_test
 }  // namespace quern::test

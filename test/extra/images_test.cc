@@ -6,7 +6,7 @@
 #include "run_node.h"
 
 namespace quern::test {
-namespace {
+namespace images_test {
 
 using Shape = std::vector<size_t>;
 
@@ -288,5 +288,5 @@ TEST(ExtraSpectra, MelWeights) {
   expect_refused({"mel_weights", {scalar(2), scalar(16), scalar(0), hertz(0), hertz(1)}, {f32({}, {})}}, "sample rate");
 }
 
-}  // namespace
+}  // namespace images_test
 }  // namespace quern::test

@@ -5,7 +5,7 @@
 #include "run_node.h"
 
 namespace quern::test {
-namespace {
+namespace moving_test {
 
 Elements f32(std::vector<size_t> shape, std::vector<double> values) {
   return {QN_F32, std::move(shape), std::move(values)};
@@ -501,5 +501,5 @@ TEST(ExtraMaking, OneHot) {
   expect_refused({"one_hot", {at, scalar(2), values}, {none}, {integers("axis", {2})}}, "axis 2");
 }
 
-}  // namespace
+}  // namespace moving_test
 }  // namespace quern::test

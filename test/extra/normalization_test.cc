@@ -2,7 +2,7 @@
 #include "near.h"
 
 namespace quern::test {
-namespace {
+namespace normalization_test {
 
 struct Moments {
   double mean, variance;
@@ -146,5 +146,5 @@ TEST(ExtraNormalization, Refusals) {
   refused("global_lp_pool", {four}, {}, "an input of rank 1");
 }
 
-}  // namespace
+}  // namespace normalization_test
 }  // namespace quern::test

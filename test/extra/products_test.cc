@@ -4,7 +4,7 @@
 #include "near.h"
 
 namespace quern::test {
-namespace {
+namespace products_test {
 
 Elements of(qn_type type, std::vector<size_t> shape, std::vector<double> values) {
   return {type, std::move(shape), std::move(values)};
@@ -166,5 +166,5 @@ TEST(ExtraEinsum, Refusals) {
   refused("i\x01", {a}, "expected letters and one ellipsis at most, got term");
 }
 
-}  // namespace
+}  // namespace products_test
 }  // namespace quern::test

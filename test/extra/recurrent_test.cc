@@ -4,7 +4,7 @@
 #include "near.h"
 
 namespace quern::test {
-namespace {
+namespace recurrent_test {
 
 using Function = std::function<double(double)>;
 const Function sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
@@ -302,5 +302,5 @@ TEST(ExtraRecurrent, Refusals) {
   refused(lstm, "unknown activation -1", [](NodeCase* n) { n->parameters.push_back(integers("activations", {0, 1})); });
 }
 
-}  // namespace
+}  // namespace recurrent_test
 }  // namespace quern::test

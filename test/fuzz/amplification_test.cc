@@ -12,7 +12,7 @@
 #include "seeds.h"
 
 namespace quern {
-namespace {
+namespace amplification_test {
 
 using test::OnnxModel;
 
@@ -291,5 +291,5 @@ TEST(Amplification, TensorFlow) {
   }
 }
 
-}  // namespace
+}  // namespace amplification_test
 }  // namespace quern

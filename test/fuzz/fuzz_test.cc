@@ -32,7 +32,7 @@ namespace quern {
 // Names a case.
 static void PrintTo(const Reader& reader, std::ostream* out) { *out << reader.name; }
 
-namespace {
+namespace fuzz_test {
 
 // Variants of files that no reader of the table reads.
 constexpr size_t png_variants = 500, other_variants = 250;
@@ -259,5 +259,5 @@ TEST(FuzzGuard, CountsProcessorTime) {
   EXPECT_EQ(outcomes[0].ending, Ending::loaded);
 }
 
-}  // namespace
+}  // namespace fuzz_test
 }  // namespace quern

@@ -9,7 +9,7 @@
 #include "small_graphs.h"
 
 namespace quern::test {
-namespace {
+namespace api_test {
 
 TEST(Api, FromC) {
   GraphBuilder b;
@@ -135,5 +135,5 @@ TEST(Api, EveryAllocationMayFail) {
   std::free(image);
 }
 
-}  // namespace
+}  // namespace api_test
 }  // namespace quern::test

@@ -8,7 +8,7 @@
 #include "small_graphs.h"
 
 namespace quern::test {
-namespace {
+namespace arena_test {
 
 struct Release {
   void operator()(qn_arena* arena) const { qn_arena_release(arena); }
@@ -291,5 +291,5 @@ TEST(Arena, BadArguments) {
   qn_arena_release(nullptr);
 }
 
-}  // namespace
+}  // namespace arena_test
 }  // namespace quern::test

@@ -6,7 +6,7 @@
 #include "small_graphs.h"
 
 namespace quern::test {
-namespace {
+namespace bind_test {
 
 struct Release {
   void operator()(qn_model* model) const { qn_model_release(model); }
@@ -278,5 +278,5 @@ TEST(Bind, RefusesWhatCannotBe) {
   EXPECT_EQ(std::memcmp(room + 32, expected, sizeof expected), 0);
 }
 
-}  // namespace
+}  // namespace bind_test
 }  // namespace quern::test

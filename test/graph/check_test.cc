@@ -7,7 +7,7 @@
 #include "small_graphs.h"
 
 namespace quern::test {
-namespace {
+namespace check_test {
 
 struct Fault {
   const char* message;  // part of what is said about it
@@ -365,5 +365,5 @@ TEST(InferShapes, RefusesOutputsThatOverflow) {
   EXPECT_NE(std::string(qn_last_message()).find("add1"), std::string::npos) << qn_last_message();
 }
 
-}  // namespace
+}  // namespace check_test
 }  // namespace quern::test

@@ -12,7 +12,7 @@
 #include "small_graphs.h"
 
 namespace quern::test {
-namespace {
+namespace cpp_test {
 
 // ---- handles in general --------------------------------------------------------------------------
 
@@ -240,5 +240,5 @@ TEST(Cpp, ArenasInMemoryOfTheCaller) {
   EXPECT_EQ(qn::Arena::create(memory.data(), memory.size()).bytes(), 4096u);
 }
 
-}  // namespace
+}  // namespace cpp_test
 }  // namespace quern::test

@@ -12,7 +12,7 @@
 #include "graph/file/model_generated.h"
 
 namespace quern::test {
-namespace {
+namespace description_test {
 
 using flatbuffers::FlatBufferBuilder;
 using flatbuffers::Offset;
@@ -164,5 +164,5 @@ TEST(Description, RefusesListsThatAreSharedTooOften) {
   EXPECT_TRUE(by_us(finished(b, format::CreateModel(b, 0, 0, b.CreateVector(again)))));
 }
 
-}  // namespace
+}  // namespace description_test
 }  // namespace quern::test

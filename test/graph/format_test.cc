@@ -20,7 +20,7 @@
 #include "source_dir.h"
 
 namespace quern::test {
-namespace {
+namespace format_test {
 
 // Bytes at a 64-byte boundary, in a block of exactly their size, so that sanitizers see reads beyond.
 struct Image {
@@ -377,5 +377,5 @@ TEST_F(NewFiles, KeepPermissions) {
   umask(mask);
 }
 
-}  // namespace
+}  // namespace format_test
 }  // namespace quern::test

@@ -11,7 +11,7 @@
 #include "small_graphs.h"
 
 namespace quern::test {
-namespace {
+namespace hostile_test {
 
 using Bytes = Vector<unsigned char>;
 
@@ -611,5 +611,5 @@ TEST_F(Hostile, RootOffsets) {
   }
 }
 
-}  // namespace
+}  // namespace hostile_test
 }  // namespace quern::test

@@ -9,7 +9,7 @@
 #include "small_graphs.h"
 
 namespace quern::test {
-namespace {
+namespace kinds_test {
 
 // A node in a graph whose shapes are inferred.
 struct Made {
@@ -241,5 +241,5 @@ TEST(SeveralOutputs, CompactingKeepsThem) {
   EXPECT_EQ(graph.nodes[0].inputs, Vector<int>{6});
 }
 
-}  // namespace
+}  // namespace kinds_test
 }  // namespace quern::test

@@ -11,7 +11,7 @@
 #include "small_graphs.h"
 
 namespace quern::test {
-namespace {
+namespace layouts_test {
 
 constexpr size_t channels = 128;
 
@@ -230,5 +230,5 @@ TEST(Threads, NumberOfThemChangesNoBitInEitherLayout) {
   }
 }
 
-}  // namespace
+}  // namespace layouts_test
 }  // namespace quern::test

@@ -8,7 +8,7 @@
 #include "small_graphs.h"
 
 namespace quern::test {
-namespace {
+namespace load_fd_test {
 
 // A descriptor of a file that has these bytes and no name.
 class File {
@@ -173,5 +173,5 @@ TEST(LoadFd, RefusesWhatIsNoFile) {
   EXPECT_EQ(qn_model_load_fd(file.fd, 0, QN_TO_END, &options, &model), QN_INVALID_ARGUMENT);
 }
 
-}  // namespace
+}  // namespace load_fd_test
 }  // namespace quern::test

@@ -5,7 +5,7 @@
 #include <random>
 
 namespace quern {
-namespace {
+namespace memory_plan_test {
 
 void expect_valid(const Vector<Block>& blocks, size_t arena) {
   size_t highest = 0;
@@ -80,5 +80,5 @@ TEST(MemoryPlan, Overflow) {
   EXPECT_EQ(plan_memory(blocks, &arena), QN_OUT_OF_MEMORY);
 }
 
-}  // namespace
+}  // namespace memory_plan_test
 }  // namespace quern

@@ -3,7 +3,7 @@
 #include "optimized.h"
 
 namespace quern::test {
-namespace {
+namespace optimize_test {
 
 // Nodes and tensors go, so that all numbers change but those of the graph's inputs and outputs.
 TEST(Optimize, StatesAndSubgraphsStay) {
@@ -67,5 +67,5 @@ TEST(Optimize, TellsWhatPassesHaveDone) {
   EXPECT_EQ(steps, "") << "there is nothing left to do";
 }
 
-}  // namespace
+}  // namespace optimize_test
 }  // namespace quern::test

@@ -5,7 +5,7 @@
 #include "small_graphs.h"
 
 namespace quern::test {
-namespace {
+namespace outputs_test {
 
 // Writes the input, plus 1 for the first output, plus 2 for the second, and so on.
 class CountingPlan : public NodePlan {
@@ -104,5 +104,5 @@ TEST(Outputs, OfANodeAreSeveral) {
   }
 }
 
-}  // namespace
+}  // namespace outputs_test
 }  // namespace quern::test

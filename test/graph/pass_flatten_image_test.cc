@@ -2,7 +2,7 @@
 #include "optimized.h"
 
 namespace quern::test {
-namespace {
+namespace pass_flatten_image_test {
 
 TEST(Optimize, FullyConnectedReadsTheImage) {
   GraphBuilder b;
@@ -30,5 +30,5 @@ TEST(Optimize, FullyConnectedOfOtherRowsStays) {
   expect_optimized(b.done(), "transpose reshape fully_connected");
 }
 
-}  // namespace
+}  // namespace pass_flatten_image_test
 }  // namespace quern::test

@@ -2,7 +2,7 @@
 #include "optimized.h"
 
 namespace quern::test {
-namespace {
+namespace pass_fold_affine_test {
 
 TEST(Optimize, FoldsBatchNormalizationIntoConvolution) {
   GraphBuilder b;
@@ -79,5 +79,5 @@ TEST(Optimize, DoesNotFoldIntoABiasOfIntegers) {
   EXPECT_EQ(kinds(graph), "fully_connected mul");
 }
 
-}  // namespace
+}  // namespace pass_fold_affine_test
 }  // namespace quern::test

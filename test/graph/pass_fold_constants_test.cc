@@ -2,7 +2,7 @@
 #include "optimized.h"
 
 namespace quern::test {
-namespace {
+namespace pass_fold_constants_test {
 
 TEST(Optimize, FoldsConstants) {
   GraphBuilder b;
@@ -23,5 +23,5 @@ TEST(Optimize, DoesNotFoldWhatGrows) {
   expect_optimized(b.done(), "pad");
 }
 
-}  // namespace
+}  // namespace pass_fold_constants_test
 }  // namespace quern::test

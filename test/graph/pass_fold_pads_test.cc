@@ -2,7 +2,7 @@
 #include "optimized.h"
 
 namespace quern::test {
-namespace {
+namespace pass_fold_pads_test {
 
 TEST(Optimize, FoldsPads) {
   const auto padded = [](float value, OpKind kind, Attributes attributes, bool relu = false) {
@@ -52,5 +52,5 @@ TEST(Optimize, KeepsPadsOfLayersThatQuantizeTheirInput) {
   EXPECT_EQ(kinds(graph), "pad conv2d");
 }
 
-}  // namespace
+}  // namespace pass_fold_pads_test
 }  // namespace quern::test

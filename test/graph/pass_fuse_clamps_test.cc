@@ -2,7 +2,7 @@
 #include "optimized.h"
 
 namespace quern::test {
-namespace {
+namespace pass_fuse_clamps_test {
 
 TEST(Optimize, FusesClamps) {
   for (const OpKind kind :
@@ -24,5 +24,5 @@ TEST(Optimize, FusesClamps) {
   }
 }
 
-}  // namespace
+}  // namespace pass_fuse_clamps_test
 }  // namespace quern::test

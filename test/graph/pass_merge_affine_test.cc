@@ -2,7 +2,7 @@
 #include "optimized.h"
 
 namespace quern::test {
-namespace {
+namespace pass_merge_affine_test {
 
 TEST(Optimize, Relu6OfTwoRelusAndTwoPowers) {
   GraphBuilder b;
@@ -135,5 +135,5 @@ TEST(Optimize, NormalizationOfImagesBecomesOneStep) {
   }
 }
 
-}  // namespace
+}  // namespace pass_merge_affine_test
 }  // namespace quern::test

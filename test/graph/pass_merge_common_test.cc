@@ -2,7 +2,7 @@
 #include "optimized.h"
 
 namespace quern::test {
-namespace {
+namespace pass_merge_common_test {
 
 TEST(Optimize, MergesCommonSubexpressions) {
   GraphBuilder b;
@@ -18,5 +18,5 @@ TEST(Optimize, MergesCommonSubexpressions) {
   EXPECT_EQ(graph.constants.size(), 1u);
 }
 
-}  // namespace
+}  // namespace pass_merge_common_test
 }  // namespace quern::test

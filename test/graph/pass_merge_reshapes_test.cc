@@ -2,7 +2,7 @@
 #include "optimized.h"
 
 namespace quern::test {
-namespace {
+namespace pass_merge_reshapes_test {
 
 TEST(Optimize, MergesReshapes) {
   GraphBuilder b;
@@ -21,5 +21,5 @@ TEST(Optimize, KeepsReshapesOfWhichOneCopiesAnInferredSizeTwice) {
   expect_optimized(b.done(), "reshape reshape");
 }
 
-}  // namespace
+}  // namespace pass_merge_reshapes_test
 }  // namespace quern::test

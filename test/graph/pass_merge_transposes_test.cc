@@ -2,7 +2,7 @@
 #include "optimized.h"
 
 namespace quern::test {
-namespace {
+namespace pass_merge_transposes_test {
 
 TEST(Optimize, CancelsAndMergesTransposes) {
   GraphBuilder b;
@@ -15,5 +15,5 @@ TEST(Optimize, CancelsAndMergesTransposes) {
   EXPECT_EQ(graph.nodes[1].attributes.values, (Vector<int64_t>{2, 1, 3, 0}));
 }
 
-}  // namespace
+}  // namespace pass_merge_transposes_test
 }  // namespace quern::test

@@ -2,7 +2,7 @@
 #include "optimized.h"
 
 namespace quern::test {
-namespace {
+namespace pass_move_transposes_test {
 
 const Vector<int64_t> to_nchw = {0, 3, 1, 2}, to_nhwc = {0, 2, 3, 1};
 
@@ -74,5 +74,5 @@ TEST(Optimize, LeavesTransposesBeforeOthers) {
   expect_optimized(back(e, e.node(OpKind::add, {moved(e), e.constant({4, 5})})), "transpose add transpose");
 }
 
-}  // namespace
+}  // namespace pass_move_transposes_test
 }  // namespace quern::test

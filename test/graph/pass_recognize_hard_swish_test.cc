@@ -2,7 +2,7 @@
 #include "optimized.h"
 
 namespace quern::test {
-namespace {
+namespace pass_recognize_hard_swish_test {
 
 // x * clamp(x + shift, 0, 6) and what follows it.
 GraphBuilder swish(float shift, float scale_before, float scale_after, bool mul_first = false) {
@@ -44,5 +44,5 @@ TEST(Optimize, RecognizesHardSwishOnlyWhereItIsAll) {
   expect_optimized(c.done(), "power clamp mul");
 }
 
-}  // namespace
+}  // namespace pass_recognize_hard_swish_test
 }  // namespace quern::test

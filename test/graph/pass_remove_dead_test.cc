@@ -2,7 +2,7 @@
 #include "optimized.h"
 
 namespace quern::test {
-namespace {
+namespace pass_remove_dead_test {
 
 TEST(Optimize, RemovesDeadCode) {
   GraphBuilder b;
@@ -14,5 +14,5 @@ TEST(Optimize, RemovesDeadCode) {
   EXPECT_EQ(graph.tensors.size(), 2u);
 }
 
-}  // namespace
+}  // namespace pass_remove_dead_test
 }  // namespace quern::test

@@ -2,7 +2,7 @@
 #include "optimized.h"
 
 namespace quern::test {
-namespace {
+namespace pass_remove_identities_test {
 
 TEST(Optimize, RemovesIdentities) {
   GraphBuilder b;
@@ -42,5 +42,5 @@ TEST(Optimize, KeepsNamesOfOutputsThroughIdentities) {
   expect_optimized(b.done(), "tanh clamp clamp sigmoid exp");
 }
 
-}  // namespace
+}  // namespace pass_remove_identities_test
 }  // namespace quern::test

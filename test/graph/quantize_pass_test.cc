@@ -8,7 +8,7 @@
 #include "small_graphs.h"
 
 namespace quern::test {
-namespace {
+namespace quantize_pass_test {
 
 struct Release {
   void operator()(qn_model* model) const { qn_model_release(model); }
@@ -314,5 +314,5 @@ TEST(QuantizePass, LeavesALayerWhoseBiasHasOtherScales) {
   expect_optimized(b.done(), "quantize dequantize fully_connected quantize dequantize");
 }
 
-}  // namespace
+}  // namespace quantize_pass_test
 }  // namespace quern::test

@@ -9,7 +9,7 @@
 #include "small_graphs.h"
 
 namespace quern::test {
-namespace {
+namespace quantized_test {
 
 using Bytes = std::vector<int8_t>;
 
@@ -437,5 +437,5 @@ TEST(QuantizedGraph, BytesNeedTheirOwnWeightsAndBias) {
   EXPECT_NE(std::string(qn_last_message()).find("input 2 is s8, not s32"), std::string::npos) << qn_last_message();
 }
 
-}  // namespace
+}  // namespace quantized_test
 }  // namespace quern::test

@@ -8,7 +8,7 @@
 #include "small_graphs.h"
 
 namespace quern::test {
-namespace {
+namespace random_test {
 
 class RandomGraph {
  public:
@@ -312,5 +312,5 @@ TEST_P(Random, SessionsAndOptimiserAgreeWithPlainEvaluation) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Random, ::testing::Values(1000, 2000, 3000, 4000, 5000));
 
-}  // namespace
+}  // namespace random_test
 }  // namespace quern::test

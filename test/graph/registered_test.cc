@@ -15,7 +15,7 @@
 #include "source_dir.h"
 
 namespace quern::test {
-namespace {
+namespace registered_test {
 
 // ---- kinds of the tests
 
@@ -1055,5 +1055,5 @@ TEST_F(Registered, AKindOfAHostHearsThatItsRunIsCancelled) {
   }
 }
 
-}  // namespace
+}  // namespace registered_test
 }  // namespace quern::test

@@ -11,7 +11,7 @@
 #include "small_graphs.h"
 
 namespace quern::test {
-namespace {
+namespace second_memory_test {
 
 struct Release {
   void operator()(qn_arena* arena) const { qn_arena_release(arena); }
@@ -378,5 +378,5 @@ TEST(SecondMemory, BackendsAreAFew) {
   EXPECT_EQ(find_backend(graph, graph.nodes[0]), &cpu_backend);
 }
 
-}  // namespace
+}  // namespace second_memory_test
 }  // namespace quern::test

@@ -24,7 +24,7 @@
 #include "small_graphs.h"
 
 namespace quern::test {
-namespace {
+namespace session_test {
 
 struct Release {
   void operator()(qn_model* model) const { qn_model_release(model); }
@@ -1144,5 +1144,5 @@ TEST(Tuning, FilesThatAreNone) {
   qn_tuning_release(tuning);
 }
 
-}  // namespace
+}  // namespace session_test
 }  // namespace quern::test

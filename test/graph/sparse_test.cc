@@ -13,7 +13,7 @@
 #include "small_graphs.h"
 
 namespace quern::test {
-namespace {
+namespace sparse_test {
 
 using Values = std::vector<float>;
 
@@ -346,5 +346,5 @@ TEST_F(SparseMemory, AFileThatChangesAfterLoadingIsRefused) {
   qn_model_release(model);
 }
 
-}  // namespace
+}  // namespace sparse_test
 }  // namespace quern::test

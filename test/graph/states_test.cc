@@ -7,7 +7,7 @@
 #include "small_graphs.h"
 
 namespace quern::test {
-namespace {
+namespace states_test {
 
 using Floats = std::vector<float>;
 
@@ -254,5 +254,5 @@ TEST(States, ArgumentsAreChecked) {
   EXPECT_EQ(qn_model_state_output(nullptr, 0), QN_NO_STATE);
 }
 
-}  // namespace
+}  // namespace states_test
 }  // namespace quern::test

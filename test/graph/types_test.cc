@@ -8,7 +8,7 @@
 #include "source_dir.h"
 
 namespace quern::test {
-namespace {
+namespace types_test {
 
 struct Release {
   void operator()(qn_model* model) const { qn_model_release(model); }
@@ -209,5 +209,5 @@ TEST(Types, AFileOfTheFirstVersion) {
   EXPECT_TRUE(old == std::string(bytes.begin(), bytes.end()));
 }
 
-}  // namespace
+}  // namespace types_test
 }  // namespace quern::test

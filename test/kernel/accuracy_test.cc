@@ -9,7 +9,7 @@
 #include "kernel/eltwise.h"
 
 namespace quern {
-namespace {
+namespace accuracy_test {
 
 constexpr uint32_t step = 997;  // 4.3 million values
 constexpr float inf = std::numeric_limits<float>::infinity();
@@ -105,5 +105,5 @@ TEST(Accuracy, SpecialValues) {
   }
 }
 
-}  // namespace
+}  // namespace accuracy_test
 }  // namespace quern

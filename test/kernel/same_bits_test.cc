@@ -12,7 +12,7 @@
 #include "kernel/pool.h"
 
 namespace quern {
-namespace {
+namespace same_bits_test {
 
 constexpr float inf = std::numeric_limits<float>::infinity();
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
@@ -160,5 +160,5 @@ TEST(SameBits, Pool) {
   });
 }
 
-}  // namespace
+}  // namespace same_bits_test
 }  // namespace quern

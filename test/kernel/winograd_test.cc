@@ -6,7 +6,7 @@
 #include <cmath>
 
 namespace quern {
-namespace {
+namespace winograd_test {
 
 // Column `column` of the matrix that a transform is.
 template <size_t n, size_t rows, class Transform>
@@ -54,5 +54,5 @@ TEST(WinogradMath, FewerOutputsAreMadeWithTheSameWeights) {
   check_identity<6, 2>();
 }
 
-}  // namespace
+}  // namespace winograd_test
 }  // namespace quern

@@ -9,7 +9,7 @@
 #include "op/core/operator.h"
 
 namespace quern::test {
-namespace {
+namespace cancel_test {
 
 // A host with one thread, which cancels after some questions.
 class Host {
@@ -248,5 +248,5 @@ TEST(Cancel, Quantize) {
   qn_plan_release(plan);
 }
 
-}  // namespace
+}  // namespace cancel_test
 }  // namespace quern::test

@@ -9,7 +9,7 @@
 #include "harness.h"
 
 namespace quern::test {
-namespace {
+namespace chain_test {
 
 struct Layer {
   size_t channels, kernel, stride, dilation;
@@ -358,5 +358,5 @@ TEST(Chain, IsRefusedWhereItDoesNotSuit) {
   EXPECT_EQ(QN_INVALID_ARGUMENT, plan(nullptr, pointwise, large));
 }
 
-}  // namespace
+}  // namespace chain_test
 }  // namespace quern::test

@@ -5,7 +5,7 @@
 #include "harness.h"
 
 namespace quern::test {
-namespace {
+namespace concurrency_test {
 
 constexpr size_t n_threads = 4;
 
@@ -174,5 +174,5 @@ TEST(Concurrency, PoolGivesTheBitsOfOneThread) {
   }
 }
 
-}  // namespace
+}  // namespace concurrency_test
 }  // namespace quern::test

@@ -11,7 +11,7 @@
 #include "kernel/winograd.h"
 
 namespace quern::test {
-namespace {
+namespace conv2d_test {
 
 struct Conv {
   size_t batch = 1, height = 5, width = 5, in = 4, out = 6, groups = 1;
@@ -755,5 +755,5 @@ TEST(FullyConnected, AnyRankOfInput) {
   }
 }
 
-}  // namespace
+}  // namespace conv2d_test
 }  // namespace quern::test

@@ -15,7 +15,7 @@
 #include "kernel/gemm.h"
 
 namespace quern::test {
-namespace {
+namespace dynamic_test {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 using Bytes = std::vector<int8_t>;
@@ -776,5 +776,5 @@ TEST(GemmQs8, IsTheFormula) {
             QN_INVALID_ARGUMENT);
 }
 
-}  // namespace
+}  // namespace dynamic_test
 }  // namespace quern::test

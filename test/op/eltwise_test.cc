@@ -7,7 +7,7 @@
 #include "harness.h"
 
 namespace quern::test {
-namespace {
+namespace eltwise_test {
 
 float apply(qn_binary_kind kind, float a, float b) {
   switch (kind) {
@@ -453,5 +453,5 @@ TEST(InPlace, EveryKernelGivesTheBitsOfAnotherOutput) {
   }
 }
 
-}  // namespace
+}  // namespace eltwise_test
 }  // namespace quern::test

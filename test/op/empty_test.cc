@@ -8,7 +8,7 @@
 #include "harness.h"
 
 namespace quern::test {
-namespace {
+namespace empty_test {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
@@ -509,5 +509,5 @@ TEST(Empty, RandomOperators) {
   EXPECT_GT(refused, cases / 20);
 }
 
-}  // namespace
+}  // namespace empty_test
 }  // namespace quern::test

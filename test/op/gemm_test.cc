@@ -5,7 +5,7 @@
 #include "harness.h"
 
 namespace quern::test {
-namespace {
+namespace gemm_test {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
@@ -74,5 +74,5 @@ TEST(Gemm, EmptyMatricesAndRefusedArguments) {
   EXPECT_NE(std::string(qn_last_message()).find("qn_gemm_f32"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace gemm_test
 }  // namespace quern::test

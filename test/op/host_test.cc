@@ -6,7 +6,7 @@
 #include "harness.h"
 
 namespace quern::test {
-namespace {
+namespace host_test {
 
 using namespace testing;
 
@@ -87,5 +87,5 @@ TEST(ThrowingHost, Weights) {
   EXPECT_TERMINATES(plan_and_run(told, nullptr));
 }
 
-}  // namespace
+}  // namespace host_test
 }  // namespace quern::test

@@ -11,7 +11,7 @@
 #include "harness.h"
 
 namespace quern::test {
-namespace {
+namespace memory_test {
 
 // Counts, and fails at the n-th allocation.
 struct Counter {
@@ -419,5 +419,5 @@ TEST(Weights, TellWhatWasRead) {
   }
 }
 
-}  // namespace
+}  // namespace memory_test
 }  // namespace quern::test

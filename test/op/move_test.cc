@@ -5,7 +5,7 @@
 #include "harness.h"
 
 namespace quern::test {
-namespace {
+namespace move_test {
 
 // Position in a dense tensor, outermost first.
 std::vector<size_t> position(const Shape& shape, size_t index) {
@@ -336,5 +336,5 @@ TEST(Move, KeepsTheQuantization) {
   EXPECT_EQ(qn_operator_plan(op, &in, 1, nullptr, 0, nullptr, &plan), QN_UNSUPPORTED);
 }
 
-}  // namespace
+}  // namespace move_test
 }  // namespace quern::test

@@ -6,7 +6,7 @@
 #include "kernel/eltwise.h"
 
 namespace quern::test {
-namespace {
+namespace normalize_test {
 
 void expect_near(const Result& r, const Shape& shape, const std::vector<double>& expected, double relative,
                  double absolute) {
@@ -230,5 +230,5 @@ TEST(Resize2d, AgreesWithReference) {
   }
 }
 
-}  // namespace
+}  // namespace normalize_test
 }  // namespace quern::test

@@ -7,7 +7,7 @@
 #include "harness.h"
 
 namespace quern::test {
-namespace {
+namespace overlap_test {
 
 // A tensor somewhere in one array.
 struct Place {
@@ -262,5 +262,5 @@ TEST(Overlap, Matrices) {
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(std::memcmp(b + 8 * i + 4, c + 8 * i, 16), 0);
 }
 
-}  // namespace
+}  // namespace overlap_test
 }  // namespace quern::test

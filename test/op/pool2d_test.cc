@@ -11,7 +11,7 @@
 #include "harness.h"
 
 namespace quern::test {
-namespace {
+namespace pool2d_test {
 
 struct Pool {
   qn_pool_kind kind = QN_POOL_MAX;
@@ -408,5 +408,5 @@ TEST(Pool2d, WindowsBeyond32BitsAreRefused) {
   EXPECT_FALSE(refused({.global = true}, stride / 3));
 }
 
-}  // namespace
+}  // namespace pool2d_test
 }  // namespace quern::test

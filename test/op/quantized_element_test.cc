@@ -12,7 +12,7 @@
 #include "harness.h"
 
 namespace quern::test {
-namespace {
+namespace quantized_element_test {
 
 using Bytes = std::vector<int8_t>;
 
@@ -488,5 +488,5 @@ TEST(QuantizedElement, RefusesScales) {
   refuse("different scales or zero points", Made(qn_pool2d_create, pool), {good}, other);
 }
 
-}  // namespace
+}  // namespace quantized_element_test
 }  // namespace quern::test

@@ -17,7 +17,7 @@
 #include "kernel/tapgemm.h"
 
 namespace quern::test {
-namespace {
+namespace quantized_test {
 
 using Bytes = std::vector<int8_t>;
 using Random = std::mt19937;
@@ -583,5 +583,5 @@ TEST(Quantized, RefusesTensorsWithoutAScale) {
   qn_operator_release(op);
 }
 
-}  // namespace
+}  // namespace quantized_test
 }  // namespace quern::test

@@ -6,7 +6,7 @@
 #include "harness.h"
 
 namespace quern::test {
-namespace {
+namespace refused_test {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr size_t huge = SIZE_MAX / 2;
@@ -805,5 +805,5 @@ TEST(StructSize, NewerCallersMayOnlyLeaveZeros) {
   expect_refused(qn_unary_create(&p.known, &op), QN_UNSUPPORTED, "does not know", op);
 }
 
-}  // namespace
+}  // namespace refused_test
 }  // namespace quern::test

@@ -11,7 +11,7 @@
 #include "kernel/winograd.h"
 
 namespace quern::test {
-namespace {
+namespace residual_test {
 
 struct Case {
   qn_algorithm algorithm;
@@ -239,5 +239,5 @@ TEST(Residual, IsRefusedWhereItDoesNotFit) {
   EXPECT_EQ(QN_INVALID_ARGUMENT, plan(1, QN_ALGORITHM_AUTO, dense({1, 6, 6, 40}), 1)) << "min above max";
 }
 
-}  // namespace
+}  // namespace residual_test
 }  // namespace quern::test

@@ -10,7 +10,7 @@
 #include "op/weights/pack_sparse.h"
 
 namespace quern::test {
-namespace {
+namespace sparse_blocks_test {
 
 constexpr size_t pixels = 5;
 
@@ -168,5 +168,5 @@ TEST(SparseBlocks, GiveTheSumsOfAllWeights) {
   }
 }
 
-}  // namespace
+}  // namespace sparse_blocks_test
 }  // namespace quern::test

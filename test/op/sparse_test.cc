@@ -7,7 +7,7 @@
 #include "op/core/machine.h"
 
 namespace quern::test {
-namespace {
+namespace sparse_test {
 
 struct Chosen {
   qn_algorithm algorithm;
@@ -266,5 +266,5 @@ TEST(Sparse, FullyConnected) {
   replace_machine(nullptr);
 }
 
-}  // namespace
+}  // namespace sparse_test
 }  // namespace quern::test

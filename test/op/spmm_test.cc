@@ -5,7 +5,7 @@
 #include "harness.h"
 
 namespace quern::test {
-namespace {
+namespace spmm_test {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
@@ -91,5 +91,5 @@ TEST(Spmm, EmptyMatricesAndRefusedArguments) {
   EXPECT_NE(std::string(qn_last_message()).find("qn_spmm_f32"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace spmm_test
 }  // namespace quern::test

@@ -20,7 +20,7 @@
 #include "kernel/select.h"
 
 namespace quern::test {
-namespace {
+namespace tiles_test {
 
 using Bytes = std::vector<int8_t>;
 
@@ -181,6 +181,6 @@ TEST(TilesInUse, ServeBesideAHandlerThatUsesThem) {
   EXPECT_EQ(handled_wrongly, 0);
 }
 
-}  // namespace
+}  // namespace tiles_test
 }  // namespace quern::test
 #endif

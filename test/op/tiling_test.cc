@@ -8,7 +8,7 @@
 #include "base/memory.h"
 
 namespace quern::test {
-namespace {
+namespace tiling_test {
 
 struct Shape {
   size_t m, n, mr, nr, c_bytes;
@@ -68,5 +68,5 @@ TEST(Tiling, GivesAllThreadsAsManyTiles) {
   }
 }
 
-}  // namespace
+}  // namespace tiling_test
 }  // namespace quern::test

@@ -12,7 +12,7 @@
 #include "op/conv/choose.h"
 
 namespace quern::test {
-namespace {
+namespace tuning_test {
 
 struct ReleaseTuning {
   void operator()(qn_tuning* tuning) const { qn_tuning_release(tuning); }
@@ -396,5 +396,5 @@ TEST(Tuning, OlderCallersHaveNone) {
   EXPECT_EQ(conv.choice(options).find("igemm "), 0u);
 }
 
-}  // namespace
+}  // namespace tuning_test
 }  // namespace quern::test

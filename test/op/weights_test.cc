@@ -8,7 +8,7 @@
 #include "harness.h"
 
 namespace quern::test {
-namespace {
+namespace weights_test {
 
 constexpr uint32_t blocks[] = {1, 2, 4, 8, 16};
 
@@ -245,5 +245,5 @@ TEST(Density, IsCountedOnceWhoeverAsks) {
   EXPECT_EQ(decoded.calls, (70u + 15) / 16);
 }
 
-}  // namespace
+}  // namespace weights_test
 }  // namespace quern::test

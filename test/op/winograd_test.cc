@@ -12,7 +12,7 @@
 #include "op/algorithm/cost.h"
 
 namespace quern::test {
-namespace {
+namespace winograd_test {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
@@ -284,5 +284,5 @@ TEST(Winograd, IsChosenWhereItPays) {
   EXPECT_EQ(chosen(56, 832, "qn_winograd_f32_2x2_ref"), QN_ALGORITHM_WINOGRAD);
 }
 
-}  // namespace
+}  // namespace winograd_test
 }  // namespace quern::test

@@ -17,7 +17,7 @@
 #include "tool/model.h"
 
 namespace quern {
-namespace {
+namespace assets_test {
 
 namespace fs = std::filesystem;
 
@@ -211,5 +211,5 @@ TEST_P(Eval, CountsWhatTheReferenceEngineCounts) {
 INSTANTIATE_TEST_SUITE_P(Photographs, Eval, testing::ValuesIn(classifiers),
                          [](const auto& classifier) { return std::string(classifier.param.name); });
 
-}  // namespace
+}  // namespace assets_test
 }  // namespace quern

@@ -11,7 +11,7 @@
 #include "command_fixture.h"
 
 namespace quern {
-namespace {
+namespace command_models_test {
 
 using nlohmann::json;
 
@@ -448,5 +448,5 @@ TEST_F(Command, ZooIsReproducible) {
   EXPECT_NEAR(json::parse(quern({"info", "a.qn", "--json"}).out)["macs"].get<double>(), 146e6, 1.5e6);
 }
 
-}  // namespace
+}  // namespace command_models_test
 }  // namespace quern

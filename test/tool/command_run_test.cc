@@ -16,7 +16,7 @@
 #include "source_dir.h"
 
 namespace quern {
-namespace {
+namespace command_run_test {
 
 using nlohmann::json;
 
@@ -327,5 +327,5 @@ TEST_F(Command, MessagesAboutTuningNameFileAndLine) {
             std::string::npos);
 }
 
-}  // namespace
+}  // namespace command_run_test
 }  // namespace quern

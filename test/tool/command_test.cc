@@ -16,7 +16,7 @@
 #include "command_fixture.h"
 
 namespace quern {
-namespace {
+namespace command_test {
 
 using nlohmann::json;
 
@@ -269,5 +269,5 @@ TEST_F(Command, WritingReplacesWholeFilesOnly) {
   EXPECT_EQ(files(), (std::set<std::string>{"tiny.qn", "a.png", "b.jpg", "x.qn"}));
 }
 
-}  // namespace
+}  // namespace command_test
 }  // namespace quern

@@ -12,7 +12,7 @@
 #include "tool/output/labels.h"
 
 namespace quern {
-namespace {
+namespace detections_test {
 
 using nlohmann::json;
 
@@ -223,5 +223,5 @@ TEST_F(Command, DetectionFlagsExplainWhatIsWrong) {
   EXPECT_FALSE(fs::exists(dir / "x.png"));
 }
 
-}  // namespace
+}  // namespace detections_test
 }  // namespace quern

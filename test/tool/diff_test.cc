@@ -6,7 +6,7 @@
 #include "tool/compare/tensors.h"
 
 namespace quern {
-namespace {
+namespace diff_test {
 
 using nlohmann::json;
 
@@ -137,5 +137,5 @@ TEST_F(Command, ConvertVerifies) {
   EXPECT_FALSE(fs::exists(dir / "x.qn"));
 }
 
-}  // namespace
+}  // namespace diff_test
 }  // namespace quern

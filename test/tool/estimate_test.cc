@@ -18,7 +18,7 @@
 #include "tool/quantization.h"
 
 namespace quern {
-namespace {
+namespace estimate_test {
 
 using namespace predict;
 
@@ -373,5 +373,5 @@ TEST(Layers, CountWhatTheNodesMultiply) {
   for (const Layer& layer : layers) EXPECT_FALSE(layer.zeros) << layer.name;
 }
 
-}  // namespace
+}  // namespace estimate_test
 }  // namespace quern

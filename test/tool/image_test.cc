@@ -10,7 +10,7 @@
 #include "pictures.h"
 
 namespace quern {
-namespace {
+namespace image_test {
 
 unsigned pattern(size_t x, size_t y, size_t c) { return static_cast<unsigned>(x * 13 + y * 29 + c * 71) & 255; }
 
@@ -116,5 +116,5 @@ TEST(Image, KnowsPicturesByName) {
   for (const char* name : {"a.npy", "png", "a.png.npy", ""}) EXPECT_FALSE(is_image_name(name)) << name;
 }
 
-}  // namespace
+}  // namespace image_test
 }  // namespace quern

@@ -13,7 +13,7 @@
 #include "tool/input/truth.h"
 
 namespace quern {
-namespace {
+namespace lists_test {
 
 using Files = std::vector<std::vector<std::string>>;
 
@@ -98,5 +98,5 @@ TEST(Classes, ScoresBecomeProbabilitiesOnce) {
   EXPECT_NEAR(p[1], 0.75, 1e-12);
 }
 
-}  // namespace
+}  // namespace lists_test
 }  // namespace quern

@@ -12,7 +12,7 @@
 #include "convert/zoo/random.h"
 
 namespace quern {
-namespace {
+namespace npy_test {
 
 std::string npy(const std::string& header, const std::string& data, int version = 1) {
   std::string text = header;
@@ -179,5 +179,5 @@ TEST(Npy, ConvertsBetweenTypes) {
   EXPECT_THROW(npy_as(huge, QN_I64, "x"), Error);
 }
 
-}  // namespace
+}  // namespace npy_test
 }  // namespace quern

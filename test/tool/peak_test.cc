@@ -14,7 +14,7 @@
 #include "peak/meter.h"
 
 namespace quern {
-namespace {
+namespace peak_test {
 
 // The registers of a loop as elements of 32 bits.
 template <class T>
@@ -229,5 +229,5 @@ TEST(FastestLoop, IsOfTheHighestLevel) {
   EXPECT_EQ(fastest_loop(isa_ref, PeakOf::bytes), nullptr);
 }
 
-}  // namespace
+}  // namespace peak_test
 }  // namespace quern

@@ -10,7 +10,7 @@
 #include "pictures.h"
 
 namespace quern {
-namespace {
+namespace preprocess_test {
 
 Image pattern(size_t width, size_t height, size_t channels) {
   Image image = {width, height, channels, {}};
@@ -229,5 +229,5 @@ TEST(Preprocess, InputsOfBytes) {
   std::remove(path.c_str());
 }
 
-}  // namespace
+}  // namespace preprocess_test
 }  // namespace quern

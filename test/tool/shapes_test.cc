@@ -6,7 +6,7 @@
 #include "command_fixture.h"
 
 namespace quern {
-namespace {
+namespace shapes_test {
 
 using nlohmann::json;
 
@@ -195,5 +195,5 @@ TEST_F(Shapes, FilesMustFitThem) {
             std::string::npos);
 }
 
-}  // namespace
+}  // namespace shapes_test
 }  // namespace quern

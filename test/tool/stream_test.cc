@@ -11,7 +11,7 @@
 #include "tool/model.h"
 
 namespace quern {
-namespace {
+namespace stream_test {
 
 namespace fs = std::filesystem;
 
@@ -80,5 +80,5 @@ TEST_F(Stream, ConvertSaysWhatIsWrong) {
   EXPECT_FALSE(fs::exists(dir_ / "sums.qn"));
 }
 
-}  // namespace
+}  // namespace stream_test
 }  // namespace quern

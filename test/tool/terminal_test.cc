@@ -10,7 +10,7 @@
 #include "command_fixture.h"
 
 namespace quern {
-namespace {
+namespace terminal_test {
 
 class CommandOutput : public Command {
  protected:
@@ -133,5 +133,5 @@ TEST_F(CommandOutput, ProgressIsABarOrLines) {
   }
 }
 
-}  // namespace
+}  // namespace terminal_test
 }  // namespace quern

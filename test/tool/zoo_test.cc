@@ -15,7 +15,7 @@
 #include "tool/model.h"
 
 namespace quern {
-namespace {
+namespace zoo_test {
 
 Graph network(const std::string& name, uint64_t seed = 1) {
   Graph graph = build_zoo(name, seed);
@@ -147,5 +147,5 @@ TEST(ZooWeights, AreTheSameBitsEverywhere) {
 
 TEST(ZooWeights, UnknownNamesAreRefused) { EXPECT_THROW(build_zoo("alexnet", 1), Error); }
 
-}  // namespace
+}  // namespace zoo_test
 }  // namespace quern

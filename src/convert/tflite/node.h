@@ -3,7 +3,9 @@
 #pragma once
 
 // FlatBuffers' headers would need its library to read numbers in texts, of which there are none here.
+#ifndef FLATBUFFERS_LOCALE_INDEPENDENT
 #define FLATBUFFERS_LOCALE_INDEPENDENT 0
+#endif
 
 #include <functional>
 #include <optional>
