@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "compress/rounding.h"
 #include "graph/file/sparse.h"
 #include "graph/ir/kinds.h"
 #include "graph/pass/passes.h"
@@ -16,9 +17,6 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float smallest_scale = 1e-20f;  // far below any that matters, so that quotients of scales are floats
-constexpr double most_bias = 0x1p29;      // steps of a bias: leaves room for the sums
-// Sums of products must fit 32 bits. An input, or the zero point of the inputs, can each be -128.
-constexpr double most_weights = 0x1p30 / 256;  // sum of the absolute values of an output channel's weights
 
 // ---- what becomes bytes -----------------------------------------------------------------------
 
@@ -138,8 +136,8 @@ Quantization numbers_of(const Range& range) {
   return {{scale}, {static_cast<int32_t>(std::clamp(zero, -128.0, 127.0))}, -1};
 }
 
-// Adds the weights of a layer as bytes. `noise` becomes their signal to noise, in decibels.
-int quantized_weights(Graph& graph, const Node& node, float input_scale, double* noise) {
+// Adds the weights of a layer as bytes.
+int quantized_weights(Graph& graph, const Node& node, float input_scale) {
   const Tensor weights = graph.tensors[at(node.inputs[1])];
   const size_t rows = weights.shape[0], depth = graph.constants[at(weights.constant)].bytes / sizeof(float) / rows;
   const bool has_bias = node.inputs.size() > 2 && node.inputs[2] != no_tensor;
@@ -148,23 +146,14 @@ int quantized_weights(Graph& graph, const Node& node, float input_scale, double*
   Vector<int8_t> bytes(rows * depth);
   Quantization q;
   q.axis = 0;
-  double power = 0, error = 0;
   for (size_t o = 0; o < rows; ++o) {
-    float largest = 0;
-    for (size_t i = 0; i < depth; ++i) largest = std::max(largest, std::abs(w[o * depth + i]));
-    float scale = largest > 0 ? std::max(largest / 127, smallest_scale) : 1.0f;
-    // A bias that is huge beside the weights needs larger steps.
-    if (bias != nullptr)
-      scale = std::max(scale, static_cast<float>(double{std::abs(bias[o])} / most_bias / double{input_scale}));
+    const float scale = scale_of_weights(w + o * depth, depth, bias == nullptr ? 0 : bias[o], input_scale);
     q.scales.push_back(scale);
     for (size_t i = 0; i < depth; ++i) {
-      const float x = w[o * depth + i], step = std::clamp(std::nearbyint(x / scale), -127.0f, 127.0f);
+      const float step = std::clamp(std::nearbyint(w[o * depth + i] / scale), -127.0f, 127.0f);
       bytes[o * depth + i] = static_cast<int8_t>(step);
-      power += double{x} * double{x};
-      error += std::pow(double{x} - double{step} * double{scale}, 2);
     }
   }
-  *noise = 10 * std::log10(power / error);
   const int tensor = add_constant(graph, String(), QN_S8, weights.shape, bytes.data());
   graph.tensors[at(tensor)].quantization = std::move(q);
   return tensor;
@@ -233,26 +222,42 @@ void share_numbers(const Plan& plan, std::map<int, Quantization>* numbers) {
   }
 }
 
-Vector<QuantizedLayer> layers_of(const Graph& graph, const std::map<std::string, double>& noise) {
-  Vector<QuantizedLayer> layers;
-  for (const Node& node : graph.nodes) {
-    if (!kind_of(node.kind).has_weights()) continue;
-    const Tensor &in = graph.tensors[at(node.inputs[0])], &weights = graph.tensors[at(node.inputs[1])];
-    QuantizedLayer& layer = layers.emplace_back();
-    layer.name = node.name;
-    layer.kind = node.kind;
-    layer.bytes = in.type == QN_S8;
-    layer.weights = graph.constants[at(weights.constant)].bytes / qn_type_size(weights.type);
-    const auto found = noise.find(node.name.c_str());
-    layer.noise_db = found == noise.end() ? double{infinity} : found->second;
-    if (!layer.bytes) continue;
-    layer.input = in.quantization;
-    layer.output = graph.tensors[at(node.outputs[0])].quantization;
+// Is the second node, which computes with bytes, made of the first?
+bool is_pair(const Graph& real, const Node& node, const Graph& quantized, const Node& bytes) {
+  const auto is = [](const Graph& graph, int tensor, qn_type type, bool constant) {
+    return tensor_of(graph, tensor).type == type && (tensor_of(graph, tensor).constant >= 0) == constant;
+  };
+  const bool has_bias = node.inputs.size() > 2 && node.inputs[2] != no_tensor;
+  return node.kind == bytes.kind && is(real, node.inputs[0], QN_F32, false) && is(real, node.inputs[1], QN_F32, true) &&
+         (!has_bias || is(real, node.inputs[2], QN_F32, true)) && is(quantized, bytes.inputs[0], QN_S8, false) &&
+         is(quantized, bytes.inputs[1], QN_S8, true) &&
+         tensor_of(real, node.inputs[1]).shape == tensor_of(quantized, bytes.inputs[1]).shape;
+}
+
+// Signal to noise of a layer's weights, in decibels.
+double noise_of(const Graph& real, const Node& before, const Graph& quantized, const Node& node) {
+  const Tensor& weights = tensor_of(quantized, node.inputs[1]);
+  const Constant& constant = quantized.constants[at(weights.constant)];
+  const auto* const bytes = static_cast<const int8_t*>(constant.data);
+  const float* const floats = constant_floats(real, before.inputs[1]);
+  const Vector<float>& scales = weights.quantization.scales;
+  double power = 0, error = 0;
+  for (size_t i = 0; i < constant.bytes; ++i) {
+    const double scale = scales[scales.size() == 1 ? 0 : i / (constant.bytes / scales.size())];
+    power += double{floats[i]} * double{floats[i]};
+    error += std::pow(double{floats[i]} - bytes[i] * scale, 2);
   }
-  return layers;
+  return 10 * std::log10(power / error);
 }
 
 }  // namespace
+
+float scale_of_weights(const float* weights, size_t count, float bias, float input_scale) {
+  float largest = 0;
+  for (size_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(weights[i]));
+  const float scale = largest > 0 ? std::max(largest / 127, smallest_scale) : 1.0f;
+  return std::max(scale, static_cast<float>(double{std::abs(bias)} / most_bias / double{input_scale}));
+}
 
 void Range::add(const float* data, size_t count) {
   for (size_t i = 0; i < count; ++i) {
@@ -282,7 +287,7 @@ Graph observed(const Graph& graph, const Vector<int>& tensors) {
   return copy;
 }
 
-qn_status quantize(Graph& graph, const Vector<Range>& ranges, Vector<QuantizedLayer>* layers) {
+qn_status quantize(Graph& graph, const Vector<Range>& ranges) {
   QN_TRY(check_plain(graph));
   const Plan plan(graph);
   const Vector<int> tensors = tensors_to_observe(graph);
@@ -298,7 +303,6 @@ qn_status quantize(Graph& graph, const Vector<Range>& ranges, Vector<QuantizedLa
     numbers[tensors[i]] = numbers_of(ranges[i]);
   }
   share_numbers(plan, &numbers);
-  std::map<std::string, double> noise;
   Vector<size_t> computing;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (kind_of(graph.nodes[i].kind).has_weights() && plan.computes(graph.nodes[i])) computing.push_back(i);
@@ -311,13 +315,47 @@ qn_status quantize(Graph& graph, const Vector<Range>& ranges, Vector<QuantizedLa
     Node& node = graph.nodes[i];
     int input = node.inputs[0];
     while (!numbers.contains(input)) input = source.at(input);
-    const int weights = quantized_weights(graph, node, numbers.at(input).scales[0], &noise[node.name.c_str()]);
+    const int weights = quantized_weights(graph, node, numbers.at(input).scales[0]);
     node.inputs[1] = weights;
   }
   Quantizer(graph, numbers).run();
-  QN_TRY(optimize(graph));
-  *layers = layers_of(graph, noise);
-  return QN_OK;
+  return optimize(graph);
+}
+
+Vector<LayerPair> layer_pairs(const Graph& real, const Graph& quantized) {
+  std::map<std::string, size_t> named;
+  for (size_t i = 0; i < real.nodes.size(); ++i) named[real.nodes[i].name.c_str()] = i;
+  Vector<LayerPair> pairs;
+  for (size_t i = 0; i < quantized.nodes.size(); ++i) {
+    const Node& node = quantized.nodes[i];
+    if (!kind_of(node.kind).has_weights()) continue;
+    const auto found = named.find(node.name.c_str());
+    if (found != named.end() && is_pair(real, real.nodes[found->second], quantized, node))
+      pairs.push_back({found->second, i});
+  }
+  return pairs;
+}
+
+Vector<QuantizedLayer> quantized_layers(const Graph& real, const Graph& quantized) {
+  const Vector<LayerPair> pairs = layer_pairs(real, quantized);
+  Vector<QuantizedLayer> layers;
+  for (size_t i = 0; i < quantized.nodes.size(); ++i) {
+    const Node& node = quantized.nodes[i];
+    if (!kind_of(node.kind).has_weights()) continue;
+    const Tensor &in = tensor_of(quantized, node.inputs[0]), &weights = tensor_of(quantized, node.inputs[1]);
+    QuantizedLayer& layer = layers.emplace_back();
+    layer.name = node.name;
+    layer.kind = node.kind;
+    layer.bytes = in.type == QN_S8;
+    layer.weights = quantized.constants[at(weights.constant)].bytes / qn_type_size(weights.type);
+    layer.noise_db = double{infinity};
+    const auto pair = std::find_if(pairs.begin(), pairs.end(), [&](const LayerPair& p) { return p.bytes == i; });
+    if (pair != pairs.end()) layer.noise_db = noise_of(real, real.nodes[pair->real], quantized, node);
+    if (!layer.bytes) continue;
+    layer.input = in.quantization;
+    layer.output = tensor_of(quantized, node.outputs[0]).quantization;
+  }
+  return layers;
 }
 
 }  // namespace quern

@@ -23,6 +23,17 @@ Vector<int> tensors_to_observe(const Graph& graph);
 // Returns a copy of the graph whose outputs are these tensors, in this order.
 Graph observed(const Graph& graph, const Vector<int>& tensors);
 
+// Quantizes the graph. `ranges` has those of tensors_to_observe(graph). Fails if a range is not finite, or if no node can
+// compute with bytes.
+qn_status quantize(Graph& graph, const Vector<Range>& ranges);
+
+// A layer of bytes in the quantized graph, and the same layer in the graph before: indices of nodes.
+struct LayerPair {
+  size_t real, bytes;
+};
+// In the order of the quantized graph.
+Vector<LayerPair> layer_pairs(const Graph& real, const Graph& quantized);
+
 // A layer with weights in the quantized model.
 struct QuantizedLayer {
   String name;
@@ -33,9 +44,6 @@ struct QuantizedLayer {
                      // without errors
   Quantization input, output;  // if it computes with bytes
 };
-
-// Quantizes the graph. `ranges` has those of tensors_to_observe(graph). Lists the layers of the result in `layers`.
-// Fails if a range is not finite, or if no node can compute with bytes.
-qn_status quantize(Graph& graph, const Vector<Range>& ranges, Vector<QuantizedLayer>* layers);
+Vector<QuantizedLayer> quantized_layers(const Graph& real, const Graph& quantized);
 
 }  // namespace quern

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <limits>
 
+#include "compress/reconstruct.h"
 #include "graph/file/format.h"
 #include "graph/file/sparse.h"
+#include "graph/pass/passes.h"
 #include "tool/output/outputs.h"
 #include "tool/progress.h"
 
@@ -24,10 +26,54 @@ void observe(const qn_session* session, Vector<Range>* ranges) {
   }
 }
 
+// A graph with one output.
+class Part {
+ public:
+  Part(const Graph& graph, const SessionSettings& settings) {
+    qn_model* made = nullptr;
+    check(make_model(graph, nullptr, &made));
+    model_.reset(made);
+    session_ = make_session(made, settings);
+  }
+  const void* run(const Sample& sample, size_t i) {
+    const void* data = nullptr;
+    run_session(session_.get(), sample(model_.get(), session_.get(), i));
+    check(qn_session_output(session_.get(), 0, &data));
+    return data;
+  }
+  Vector<size_t> shape() const {
+    qn_tensor tensor;
+    check(qn_session_output_tensor(session_.get(), 0, &tensor));
+    return Vector<size_t>(tensor.shape, tensor.shape + tensor.rank);
+  }
+
+ private:
+  ModelPtr model_;
+  SessionPtr session_;
+};
+
+void reconstruct(const Graph& real, Graph* quantized, const std::vector<size_t>& samples, const Sample& sample,
+                 const SessionSettings& settings) {
+  const Vector<LayerPair> layers = layer_pairs(real, *quantized);
+  Progress progress("layers", layers.size());
+  for (const LayerPair& layer : layers) {
+    progress.step();
+    if (!can_reconstruct(real, layer)) continue;
+    Reconstruction reconstruction(real, *quantized, layer, samples.size());
+    Part before(input_of(real, layer.real), settings), after(input_of(*quantized, layer.bytes), settings);
+    for (const size_t i : samples) {
+      const auto* const floats = static_cast<const float*>(before.run(sample, i));
+      check(reconstruction.add(floats, static_cast<const int8_t*>(after.run(sample, i)), before.shape()));
+    }
+    reconstruction.finish(*quantized);
+  }
+  check(optimize(*quantized));
+}
+
 }  // namespace
 
 Vector<QuantizedLayer> quantize_model(Graph& graph, const std::vector<size_t>& samples, const Sample& sample,
-                                      const SessionSettings& settings) {
+                                      const SessionSettings& settings, bool reconstructs) {
   check(make_dense(graph));
   const Vector<int> tensors = tensors_to_observe(graph);
   Vector<Range> ranges(tensors.size());
@@ -43,9 +89,10 @@ Vector<QuantizedLayer> quantize_model(Graph& graph, const std::vector<size_t>& s
       progress.step();
     }
   }
-  Vector<QuantizedLayer> layers;
-  check(quantize(graph, ranges, &layers));
-  return layers;
+  const Graph real = graph;
+  check(quantize(graph, ranges));
+  if (reconstructs) reconstruct(real, &graph, samples, sample, settings);
+  return quantized_layers(real, graph);
 }
 
 SampleSplit split_samples(size_t count) {

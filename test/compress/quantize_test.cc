@@ -128,8 +128,8 @@ TEST(Quantize, LayersComputeWithBytesAndTheRestWithFloats) {
   const Graph floats = sample_graph();
   const Floats x = random(192, 9);
   Graph graph = floats;
-  Vector<QuantizedLayer> layers;
-  expect_ok(quantize(graph, ranges_of(floats, x), &layers));
+  expect_ok(quantize(graph, ranges_of(floats, x)));
+  const Vector<QuantizedLayer> layers = quantized_layers(floats, graph);
   EXPECT_EQ(kinds(graph), "quantize conv2d conv2d conv2d concat reshape fully_connected dequantize softmax");
   // The parts of the concat have its scale, so that nothing is rounded twice.
   EXPECT_TRUE(output_of(graph, 2).quantization == output_of(graph, 4).quantization);
@@ -151,8 +151,7 @@ TEST(Quantize, NodesAreNamedAfterInputs) {
     const int x = b.input({1, 4});
     for (size_t i = 0; i < more; ++i) b.weights({1});
     Graph graph = b.done(b.node(OpKind::fully_connected, {x, b.weights({2, 4})}));
-    Vector<QuantizedLayer> layers;
-    expect_ok(quantize(graph, ranges_of(graph, random(4, 9)), &layers));
+    expect_ok(quantize(graph, ranges_of(graph, random(4, 9))));
     EXPECT_STREQ(graph.nodes[0].name.c_str(), "x/quantize") << more;
   }
 }
@@ -163,8 +162,8 @@ TEST(Quantize, RangesHaveAnExactZero) {
   for (size_t i = 0; i < ranges.size(); ++i) ranges[i] = {i % 2 == 0 ? -1.0f : 0.0f, i == 0 ? 0.0f : 3.0f};
   ranges.back() = {};  // a tensor that is 0
   Graph graph = floats;
-  Vector<QuantizedLayer> layers;
-  expect_ok(quantize(graph, ranges, &layers));
+  expect_ok(quantize(graph, ranges));
+  const Vector<QuantizedLayer> layers = quantized_layers(floats, graph);
   const Quantization& x = output_of(graph, 0).quantization;
   EXPECT_FLOAT_EQ(x.scales[0], 1.0f / 255);
   EXPECT_EQ(x.zero_points[0], 127);
@@ -175,13 +174,14 @@ TEST(Quantize, RangesHaveAnExactZero) {
 
 TEST(Quantize, ALayerWithHugeWeightsStaysFloat) {
   Graph graph = sample_graph();
-  Vector<QuantizedLayer> layers;
   Node& conv = graph.nodes[0];
   Floats spoilt(8 * 27, 1);
   spoilt[5] = infinity;
   conv.inputs[1] = add_constant(graph, "", QN_F32, {8, 3, 3, 3}, spoilt.data());
   const Vector<Range> ranges(tensors_to_observe(graph).size());
-  expect_ok(quantize(graph, ranges, &layers));
+  const Graph floats = graph;
+  expect_ok(quantize(graph, ranges));
+  const Vector<QuantizedLayer> layers = quantized_layers(floats, graph);
   EXPECT_EQ(kinds(graph), "conv2d quantize conv2d conv2d concat reshape fully_connected dequantize softmax");
   EXPECT_FALSE(layers[0].bytes);
 }
@@ -193,9 +193,8 @@ TEST(Quantize, ABiasMuchLargerThanTheWeightsGetsLargerSteps) {
   const int c = add_constant(b.graph, "", QN_F32, {2}, bias.data());
   Graph graph = b.done(b.node(OpKind::fully_connected, {b.input({3, 6}), w, c}));
   const Floats x = random(18, 3);
-  Vector<QuantizedLayer> layers;
   const Floats want = run(graph, x)[0];
-  expect_ok(quantize(graph, ranges_of(graph, x), &layers));
+  expect_ok(quantize(graph, ranges_of(graph, x)));
   EXPECT_EQ(kinds(graph), "quantize fully_connected dequantize");
   const Floats got = run(graph, x)[0];
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(want[i], got[i], 12);  // a step
@@ -206,8 +205,7 @@ TEST(Quantize, RefusesNumbersThatAreNotFinite) {
     Graph graph = sample_graph();
     Vector<Range> ranges(tensors_to_observe(graph).size());
     ranges[1].add(&spoilt, 1);
-    Vector<QuantizedLayer> layers;
-    EXPECT_EQ(quantize(graph, ranges, &layers), QN_BAD_MODEL);
+    EXPECT_EQ(quantize(graph, ranges), QN_BAD_MODEL);
     EXPECT_NE(std::string(qn_last_message()).find("not finite"), std::string::npos) << qn_last_message();
   }
 }
@@ -217,16 +215,14 @@ TEST(Quantize, RefusesAModelWithoutANodeForBytes) {
   Attributes last;
   last.axis = 1;
   Graph graph = b.done(b.node(OpKind::softmax, {b.input({2, 3})}, last));
-  Vector<QuantizedLayer> layers;
-  EXPECT_EQ(quantize(graph, {}, &layers), QN_UNSUPPORTED);
+  EXPECT_EQ(quantize(graph, {}), QN_UNSUPPORTED);
 }
 
 TEST(Quantize, RefusesStates) {
   Builder b;
   Graph graph = b.done(b.input({2, 3}));
   graph.states = {{0, 0}};
-  Vector<QuantizedLayer> layers;
-  EXPECT_EQ(quantize(graph, {}, &layers), QN_UNSUPPORTED);
+  EXPECT_EQ(quantize(graph, {}), QN_UNSUPPORTED);
   EXPECT_NE(std::string(qn_last_message()).find("a model with states can be run, but"), std::string::npos)
       << qn_last_message();
 }

@@ -485,9 +485,8 @@ Graph imported(const std::string& bytes) {
 // A model as `quern quantize` makes it, had all tensors numbers of -3 to 4.
 Graph quantized(Graph graph) {
   if (optimize(graph) != QN_OK) throw Error(qn_last_message());
-  Vector<QuantizedLayer> layers;
   const Vector<Range> ranges(tensors_to_observe(graph).size(), {-3, 4});
-  if (quantize(graph, ranges, &layers) != QN_OK) throw Error(qn_last_message());
+  if (quantize(graph, ranges) != QN_OK) throw Error(qn_last_message());
   return graph;
 }
 

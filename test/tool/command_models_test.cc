@@ -9,6 +9,7 @@
 #include <set>
 
 #include "command_fixture.h"
+#include "source_dir.h"
 
 namespace quern {
 namespace command_models_test {
@@ -371,6 +372,26 @@ TEST_F(Command, QuantizeMeasuresHeldOutSamples) {
   EXPECT_EQ(few["measured_samples"], 1);
 }
 
+TEST_F(Command, QuantizeReconstructsRounding) {
+  const std::string digits = QUERN_SOURCE_DIR "/examples/digits";
+  const auto quantize = [&](const std::string& out, const std::vector<std::string>& flags) {
+    std::vector<std::string> arguments = {
+        "quantize",   digits + "/digits.onnx", "-o", out, "--mean", "127.5", "--scale", "0.00784314", "--json",
+        "--calibrate"};
+    for (int i = 0; i < 10; ++i) arguments.push_back(fmt::format("{}/digit_{}.png", digits, i));
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const Result r = quern(arguments);
+    EXPECT_EQ(r.status, 0) << r.err;
+    return json::parse(r.out);
+  };
+  const json nearest = quantize("nearest.qn", {"--rounding", "nearest"}), own = quantize("own.qn", {});
+  EXPECT_EQ(nearest["rounding"], "nearest");
+  EXPECT_EQ(own["rounding"], "reconstruct");
+  EXPECT_GT(own["outputs"][0]["snr_db"], nearest["outputs"][0]["snr_db"].get<double>() + 1);
+  quantize("again.qn", {"--rounding", "reconstruct", "--threads", "3"});
+  EXPECT_EQ(read_whole(dir / "again.qn"), read_whole(dir / "own.qn"));
+}
+
 // Large numbers in the samples leave no steps for small ones, of which the output is made.
 TEST_F(Command, QuantizeSaysThatAModelIsRuined) {
   Graph graph;
@@ -386,13 +407,14 @@ TEST_F(Command, QuantizeSaysThatAModelIsRuined) {
   check(infer_shapes(graph));
   check(write_model_file(graph, path("wide.qn").c_str()));
   write_array("x.npy", {1, 2}, {1, 0.5f});
-  const Result r = quern({"quantize", "wide.qn", "-o", "q.qn", "--calibrate", "x.npy"});
+  const Result r = quern({"quantize", "wide.qn", "-o", "q.qn", "--calibrate", "x.npy", "--rounding", "nearest"});
   EXPECT_EQ(r.status, 0) << r.err;
   EXPECT_NE(r.out.find("measured on the 1 samples that also calibrated; with 5 or more, a fifth is held out\n"),
             std::string::npos)
       << r.out;
   EXPECT_NE(r.out.find(": below 6 dB, the quantized model is not usable\n"), std::string::npos) << r.out;
-  const json report = json::parse(quern({"quantize", "wide.qn", "-o", "q.qn", "--calibrate", "x.npy", "--json"}).out);
+  const json report = json::parse(
+      quern({"quantize", "wide.qn", "-o", "q.qn", "--calibrate", "x.npy", "--rounding", "nearest", "--json"}).out);
   EXPECT_EQ(report["usable"], false);
   EXPECT_EQ(report["outputs"][0]["usable"], false);
   EXPECT_LT(report["outputs"][0]["snr_db"], 6);

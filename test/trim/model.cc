@@ -142,8 +142,7 @@ std::string needs_of_plain_kinds() {
 Graph quantized(Graph graph) {
   Vector<Range> ranges(tensors_to_observe(graph).size());
   for (Range& range : ranges) range = {-4, 4};
-  Vector<QuantizedLayer> layers;
-  check(quantize(graph, ranges, &layers));
+  check(quantize(graph, ranges));
   return graph;
 }
 

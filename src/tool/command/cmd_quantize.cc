@@ -19,7 +19,7 @@ namespace quern {
 namespace {
 
 struct QuantizeArguments {
-  std::string in, out, method = "minmax";
+  std::string in, out, method = "minmax", rounding = "reconstruct";
   std::vector<std::string> samples;
   InputFlags reading;
   size_t threads = 1;
@@ -75,6 +75,7 @@ nlohmann::ordered_json report(const QuantizeArguments& arguments, size_t samples
     bytes += layer.bytes;
   }
   return {{"method", arguments.method},
+          {"rounding", arguments.rounding},
           {"samples", samples},
           {"layers", list},
           {"quantized_layers", bytes},
@@ -150,7 +151,8 @@ int run_quantize(const QuantizeArguments& arguments) {
   };
   const SampleSplit split = split_samples(rounds.size());
   const SessionSettings settings = {.threads = arguments.threads, .any_size = !arguments.reading.sizes.empty()};
-  const Vector<QuantizedLayer> layers = quantize_model(graph, split.calibration, sample, settings);
+  const Vector<QuantizedLayer> layers =
+      quantize_model(graph, split.calibration, sample, settings, arguments.rounding == "reconstruct");
   qn_model* made = nullptr;
   check(make_model(graph, nullptr, &made));
   const ModelPtr quantized(made);
@@ -181,6 +183,12 @@ Action quantize_command(CLI::App& app) {
       ->type_name("[NAME=]FILE|DIR");
   app.add_option("--method", arguments->method, "minmax: from the smallest to the largest number of all samples")
       ->check(CLI::IsMember({"minmax"}).description(""))
+      ->type_name("NAME")
+      ->capture_default_str();
+  app.add_option("--rounding", arguments->rounding,
+                 "nearest: each weight becomes the nearest byte; reconstruct: layer by layer, weights and biases are "
+                 "chosen so that sums on the samples come closest to those before, which takes longer")
+      ->check(CLI::IsMember({"nearest", "reconstruct"}).description(""))
       ->type_name("NAME")
       ->capture_default_str();
   app.add_flag("--json", arguments->json, "One JSON object on standard output");

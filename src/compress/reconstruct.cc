@@ -1,0 +1,274 @@
+#include "compress/reconstruct.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <string>
+
+#include "base/math.h"
+#include "base/status.h"
+#include "compress/rounding.h"
+
+namespace quern {
+namespace {
+
+// Columns over all samples: several times the unknowns of most layers.
+constexpr size_t most_columns = 8192;
+constexpr size_t most_depth = 4608;
+static_assert(most_depth * 127 <= most_weights);
+// Weights are held at those before as if so many times the mean square of what they multiply spoke for them, and more
+// strongly the fewer columns there are beside unknowns. Of 0.01 to 16, pictures that had not calibrated MobileNet v1 and
+// SqueezeNet were best off with 4.
+constexpr double least_damping = 4;
+constexpr double rounding = 1e-5;  // sums of products are floats: what they are off by, and more
+
+size_t product_of(const Vector<size_t>& shape, size_t from) {
+  size_t product = 1;
+  for (size_t d = from; d < shape.size(); ++d) product *= shape[d];
+  return product;
+}
+
+bool has_bias(const Node& node) { return node.inputs.size() > 2 && node.inputs[2] != no_tensor; }
+
+// How an image becomes columns: what the channels of a group read for one output pixel.
+struct Window {
+  Vector<size_t> in;  // N, H, W, C
+  qn_hw kernel = {1, 1}, stride = {1, 1}, dilation = {1, 1}, before = {0, 0}, out = {1, 1};
+};
+
+// Rows of a matrix are images of one pixel.
+Window window_of(const Node& node, const Vector<size_t>& weights, const Vector<size_t>& shape) {
+  if (node.kind != OpKind::conv2d) return {.in = {product_of(shape, 0) / weights[1], 1, 1, weights[1]}};
+  const Attributes& a = node.attributes;
+  const qn_padding& p = a.padding;
+  const auto pixels = [](size_t size, size_t kernel, size_t stride, size_t dilation) {
+    const size_t extent = (kernel - 1) * dilation + 1;
+    return size < extent ? 0 : (size - extent) / stride + 1;
+  };
+  const qn_hw kernel = {weights[1], weights[2]};
+  return {shape,
+          kernel,
+          a.stride,
+          a.dilation,
+          {p.top, p.left},
+          {pixels(shape[1] + p.top + p.bottom, kernel.h, a.stride.h, a.dilation.h),
+           pixels(shape[2] + p.left + p.right, kernel.w, a.stride.w, a.dilation.w)}};
+}
+
+constexpr size_t padding = ~size_t{0};
+
+// Calls take(row of the column, element of the image or padding) for the column of an output pixel.
+template <class Take>
+void read_column(const Window& w, size_t groups, size_t group, size_t pixel, const Take& take) {
+  const size_t image = pixel / (w.out.h * w.out.w), y = pixel / w.out.w % w.out.h, x = pixel % w.out.w;
+  const size_t of_group = w.in[3] / groups;
+  for (size_t t = 0; t < w.kernel.h * w.kernel.w; ++t) {
+    // What lies before the image wraps around, and so lies behind it.
+    const size_t row = y * w.stride.h + t / w.kernel.w * w.dilation.h - w.before.h;
+    const size_t col = x * w.stride.w + t % w.kernel.w * w.dilation.w - w.before.w;
+    const bool outside = row >= w.in[1] || col >= w.in[2];
+    const size_t from = ((image * w.in[1] + row) * w.in[2] + col) * w.in[3] + group * of_group;
+    for (size_t i = 0; i < of_group; ++i) take(t * of_group + i, outside ? padding : from + i);
+  }
+}
+
+double dot(const double* a, const double* b, size_t n) {
+  constexpr size_t lanes = 8;  // sums that do not wait for one another
+  double sums[lanes] = {}, rest = 0;
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    for (size_t k = 0; k < lanes; ++k) sums[k] += a[i + k] * b[i + k];
+  }
+  for (; i < n; ++i) rest += a[i] * b[i];
+  return std::accumulate(sums, sums + lanes, rest);
+}
+
+// The lower triangle of a symmetric matrix becomes its Cholesky factor L: L Lt is the matrix.
+void factorize(Vector<double>& matrix, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    double* const row = &matrix[i * n];
+    for (size_t j = 0; j <= i; ++j) {
+      const double* const other = &matrix[j * n];
+      const double rest = row[j] - dot(row, other, j);
+      row[j] = i == j ? std::sqrt(rest) : rest / other[j];
+    }
+  }
+}
+
+// Makes x the solution of L Lt y = x.
+void solve(const Vector<double>& factor, Vector<double>& x) {
+  const size_t n = x.size();
+  for (size_t i = 0; i < n; ++i) x[i] = (x[i] - dot(&factor[i * n], x.data(), i)) / factor[i * n + i];
+  for (size_t i = n; i-- > 0;) {
+    x[i] /= factor[i * n + i];
+    for (size_t k = 0; k < i; ++k) x[k] -= x[i] * factor[i * n + k];
+  }
+}
+
+// Rounds weights to steps, the last one first. Each makes up for what those behind it have lost: the sum of squares of
+// Lt (weights - steps) stays small.
+Vector<int8_t> rounded(const Vector<double>& factor, const Vector<double>& weights, double scale) {
+  const size_t n = weights.size();
+  Vector<int8_t> bytes(n);
+  Vector<double> lost(n, 0.0);
+  for (size_t i = n; i-- > 0;) {
+    const double wanted = weights[i] + lost[i] / factor[i * n + i];
+    const double step = std::clamp(std::nearbyint(wanted / scale), -127.0, 127.0);
+    bytes[i] = static_cast<int8_t>(step);
+    for (size_t k = 0; k < i; ++k) lost[k] += (weights[i] - step * scale) * factor[i * n + k];
+  }
+  return bytes;
+}
+
+}  // namespace
+
+bool can_reconstruct(const Graph& real, const LayerPair& layer) {
+  return product_of(tensor_of(real, real.nodes[layer.real].inputs[1]).shape, 1) <= most_depth;
+}
+
+Graph input_of(const Graph& graph, size_t node) {
+  Graph part = graph;
+  const int tensor = graph.nodes[node].inputs[0];
+  part.nodes.resize(node);
+  String& name = part.tensors[at(tensor)].name;  // outputs must have one
+  if (name.empty()) name = ("input of " + std::to_string(node)).c_str();
+  part.outputs.clear();
+  part.outputs.push_back({.tensor = tensor, .type = tensor_of(graph, tensor).type});
+  return part;
+}
+
+qn_status Reconstruction::Moments::add(const Vector<float>& x, const Vector<float>& x_bytes, size_t count) {
+  const size_t n = real.size();
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  Vector<float> shift(x.size()), sums(n * n);
+  for (size_t i = 0; i < x.size(); ++i) {
+    shift[i] = x[i] - x_bytes[i];
+    real[i / count] += double{x[i]};
+    bytes[i / count] += double{x_bytes[i]};
+  }
+  const auto add_products = [&](const Vector<float>& left, Vector<double>& to) {
+    QN_TRY(qn_gemm_f32(n, n, count, left.data(), count, x_bytes.data(), count, 1, nullptr, -infinity, infinity,
+                       sums.data(), n, nullptr));
+    for (size_t i = 0; i < n * n; ++i) to[i] += double{sums[i]};
+    return QN_OK;
+  };
+  columns += count;
+  QN_TRY(add_products(x_bytes, products));
+  return add_products(shift, shifted);
+}
+
+void Reconstruction::Moments::finish() {
+  const size_t n = real.size();
+  const auto count = static_cast<double>(columns), unknowns = static_cast<double>(n);
+  double whole = 0, power = 0;
+  for (size_t i = 0; i < n; ++i) whole += products[i * n + i];
+  for (size_t i = 0; i < n; ++i) real[i] /= count, bytes[i] /= count;
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t k = 0; k < n; ++k) {
+      products[i * n + k] -= count * bytes[i] * bytes[k];
+      shifted[i * n + k] -= count * (real[i] - bytes[i]) * bytes[k];
+    }
+    power += products[i * n + i];
+  }
+  double damping = std::max(power * (least_damping + unknowns / count), whole * rounding) / unknowns;
+  if (!(damping > 0)) damping = 1;  // the input is 0
+  for (size_t i = 0; i < n; ++i) products[i * n + i] += damping;
+}
+
+Reconstruction::Reconstruction(const Graph& real, const Graph& quantized, const LayerPair& layer, size_t samples)
+    : node_(real.nodes[layer.real]),
+      weights_(tensor_of(real, node_.inputs[1])),
+      weight_data_(constant_floats(real, node_.inputs[1])),
+      bias_(has_bias(node_) ? constant_floats(real, node_.inputs[2]) : nullptr),
+      layer_(layer),
+      groups_(node_.kind == OpKind::conv2d ? node_.attributes.groups : 1),
+      depth_(product_of(weights_.shape, 1)),
+      columns_(divide_up(most_columns, std::max<size_t>(samples, 1))),
+      generator_(static_cast<uint32_t>(layer.bytes)),
+      moments_(groups_) {
+  const Quantization& input = tensor_of(quantized, quantized.nodes[layer.bytes].inputs[0]).quantization;
+  scale_ = input.scales[0];
+  zero_ = input.zero_points.empty() ? 0 : input.zero_points[0];
+  for (Moments& m : moments_) {
+    m.real.resize(depth_), m.bytes.resize(depth_);
+    m.products.resize(depth_ * depth_), m.shifted.resize(depth_ * depth_);
+  }
+}
+
+qn_status Reconstruction::add(const float* real, const int8_t* bytes, const Vector<size_t>& shape) {
+  const Window window = window_of(node_, weights_.shape, shape);
+  const size_t pixels = window.in[0] * window.out.h * window.out.w, count = std::min(pixels, columns_);
+  Vector<size_t> chosen(count);
+  for (size_t i = 0; i < count; ++i) chosen[i] = pixels <= columns_ ? i : generator_() % pixels;
+  Vector<float> x(depth_ * count), x_bytes(depth_ * count);
+  for (size_t group = 0; count != 0 && group < groups_; ++group) {
+    for (size_t i = 0; i < count; ++i)
+      read_column(window, groups_, group, chosen[i], [&](size_t row, size_t from) {
+        x[row * count + i] = from == padding ? 0 : real[from];
+        x_bytes[row * count + i] = from == padding ? 0 : scale_ * static_cast<float>(bytes[from] - zero_);
+      });
+    QN_TRY(moments_[group].add(x, x_bytes, count));
+  }
+  return QN_OK;
+}
+
+std::optional<Reconstruction::Channel> Reconstruction::fit(const Moments& moments, const Vector<double>& factor,
+                                                           size_t o) const {
+  const float* const before = weight_data_ + o * depth_;
+  Vector<double> weights(depth_, 0.0);  // first the products with what the quantized model has changed
+  for (size_t i = 0; i < depth_; ++i) {
+    for (size_t k = 0; k < depth_; ++k) weights[k] += double{before[i]} * moments.shifted[i * depth_ + k];
+  }
+  solve(factor, weights);
+  Vector<float> floats(depth_);
+  for (size_t i = 0; i < depth_; ++i) floats[i] = static_cast<float>(weights[i] += double{before[i]});
+  if (!std::all_of(floats.begin(), floats.end(), [](float x) { return std::isfinite(x); })) return std::nullopt;
+  double bias = bias_ == nullptr ? 0 : double{bias_[o]};
+  Channel channel;
+  channel.scale = scale_of_weights(floats.data(), depth_, static_cast<float>(bias), scale_);
+  const auto scale = double{channel.scale};
+  channel.bytes = rounded(factor, weights, scale);
+  for (size_t i = 0; i < depth_; ++i) {
+    bias += double{before[i]} * moments.real[i] - channel.bytes[i] * scale * moments.bytes[i];
+  }
+  const double steps = std::nearbyint(bias / (scale * double{scale_}));
+  if (!(std::abs(steps) <= most_bias)) return std::nullopt;
+  channel.bias = static_cast<int32_t>(steps);
+  return channel;
+}
+
+void Reconstruction::finish(Graph& quantized) {
+  Node& node = quantized.nodes[layer_.bytes];
+  const auto constant = [&](int tensor) { return quantized.constants[at(tensor_of(quantized, tensor).constant)].data; };
+  Quantization scales = tensor_of(quantized, node.inputs[1]).quantization, of_bias;
+  const size_t rows = weights_.shape[0], of_group = rows / groups_;
+  Vector<int8_t> bytes(rows * depth_);
+  Vector<int32_t> bias(rows);
+  std::copy_n(static_cast<const int8_t*>(constant(node.inputs[1])), bytes.size(), bytes.begin());
+  if (has_bias(node)) std::copy_n(static_cast<const int32_t*>(constant(node.inputs[2])), rows, bias.begin());
+  for (size_t group = 0; group < groups_; ++group) {
+    Moments& moments = moments_[group];
+    if (moments.columns == 0) return;
+    moments.finish();
+    factorize(moments.products, depth_);
+    for (size_t o = group * of_group; o < (group + 1) * of_group; ++o) {
+      const std::optional<Channel> channel = fit(moments, moments.products, o);
+      if (!channel) continue;
+      std::copy(channel->bytes.begin(), channel->bytes.end(), bytes.begin() + static_cast<ptrdiff_t>(o * depth_));
+      scales.scales[o] = channel->scale;
+      bias[o] = channel->bias;
+    }
+  }
+  of_bias.scales = scales.scales;
+  for (float& scale : of_bias.scales) scale *= scale_;
+  of_bias.axis = rows == 1 ? -1 : 0;
+  const int weights = add_constant(quantized, String(), QN_S8, weights_.shape, bytes.data());
+  quantized.tensors[at(weights)].quantization = std::move(scales);
+  const int added = add_constant(quantized, String(), QN_S32, {rows}, bias.data());
+  quantized.tensors[at(added)].quantization = std::move(of_bias);
+  node.inputs.resize(3);
+  node.inputs[1] = weights, node.inputs[2] = added;
+}
+
+}  // namespace quern

@@ -1,0 +1,68 @@
+// Reconstruction of a quantized model: the weights of its layers are rounded anew, so that their sums of what they read in
+// the quantized model come close to the sums that they have in the model before.
+//
+// A layer has weights W and reads x in the model before; in the quantized one it reads x', which the layers before it have
+// changed. Least squares over samples say which W' and b' make W' x' + b' closest to W x + b; W' is held near W where the
+// samples say little. Its elements are then rounded one after the other, each so that it makes up for those before it
+// (Babai 1986; optimal brain surgery in a fixed order: Frantar 2022, "GPTQ"). Layers follow one another, so that each
+// makes up for those before it as they have become.
+#pragma once
+
+#include <optional>
+#include <random>
+
+#include "compress/quantize.h"
+
+namespace quern {
+
+// Returns what computes the first input of a node, as its only output.
+Graph input_of(const Graph& graph, size_t node);
+
+// Is the layer small enough? One with more than some thousand weights for an output channel would take minutes.
+bool can_reconstruct(const Graph& real, const LayerPair& layer);
+
+// The reconstruction of one layer.
+class Reconstruction {
+ public:
+  // Expects about so many samples. `real` outlives this.
+  Reconstruction(const Graph& real, const Graph& quantized, const LayerPair& layer, size_t samples);
+
+  // Adds a sample: what the layer reads in either graph, both of this shape.
+  qn_status add(const float* real, const int8_t* bytes, const Vector<size_t>& shape);
+  // Gives the layer other weights and another bias; the last call. A channel for which they would be too large keeps its
+  // own.
+  void finish(Graph& quantized);
+
+ private:
+  // Sums over columns: what the channels of a group read for one output pixel each.
+  struct Moments {
+    size_t columns = 0;
+    Vector<double> real, bytes;        // of x and x'
+    Vector<double> products, shifted;  // of x' x't; of (x - x') x't
+
+    // Adds columns, as those of a matrix.
+    qn_status add(const Vector<float>& x, const Vector<float>& x_bytes, size_t count);
+    // Makes means of `real` and `bytes`, and the others moments around them; damps `products`.
+    void finish();
+  };
+  struct Channel {
+    Vector<int8_t> bytes;
+    float scale;
+    int32_t bias;
+  };
+  std::optional<Channel> fit(const Moments& moments, const Vector<double>& factor, size_t o) const;
+
+  const Node& node_;
+  const Tensor& weights_;
+  const float* weight_data_;
+  const float* bias_;  // NULL: 0
+  LayerPair layer_;
+  size_t groups_, depth_;
+  float scale_;  // of the input's bytes
+  int32_t zero_;
+  size_t columns_;  // of a sample at most
+  std::mt19937 generator_;
+  Vector<Moments> moments_;  // of each group
+};
+
+}  // namespace quern

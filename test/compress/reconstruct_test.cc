@@ -1,0 +1,261 @@
+// Reconstruction of rounding: sums of layers come closer to those before, whatever their windows; what cannot be
+// reconstructed stays.
+#include "compress/reconstruct.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <random>
+
+#include "graph/file/format.h"
+#include "graph/pass/passes.h"
+
+namespace quern {
+namespace reconstruct_test {
+
+void expect_ok(qn_status status) { ASSERT_EQ(status, QN_OK) << qn_last_message(); }
+
+struct Release {
+  void operator()(qn_model* model) const { qn_model_release(model); }
+  void operator()(qn_session* session) const { qn_session_release(session); }
+};
+
+using Floats = std::vector<float>;
+
+Floats random(size_t count, unsigned seed, float low = -1, float high = 1) {
+  std::mt19937 generator(seed);
+  Floats values(count);
+  for (float& x : values) x = std::uniform_real_distribution<float>(low, high)(generator);
+  return values;
+}
+
+struct Output {
+  Vector<size_t> shape;
+  Floats floats;
+  std::vector<int8_t> bytes;
+};
+
+Output run(const Graph& graph, const Floats& x) {
+  qn_model* made = nullptr;
+  expect_ok(make_model(graph, nullptr, &made));
+  const std::unique_ptr<qn_model, Release> model(made);
+  qn_session* created = nullptr;
+  expect_ok(qn_session_create(made, nullptr, &created));
+  const std::unique_ptr<qn_session, Release> session(created);
+  const void* const inputs[] = {x.data()};
+  expect_ok(qn_session_run(created, inputs));
+  qn_tensor tensor;
+  const void* data = nullptr;
+  expect_ok(qn_session_output_tensor(created, 0, &tensor));
+  expect_ok(qn_session_output(created, 0, &data));
+  Output output = {Vector<size_t>(tensor.shape, tensor.shape + tensor.rank), {}, {}};
+  const size_t bytes = qn_tensor_bytes(&tensor);
+  if (tensor.type == QN_S8) {
+    output.bytes.assign(static_cast<const int8_t*>(data), static_cast<const int8_t*>(data) + bytes);
+  } else {
+    output.floats.assign(static_cast<const float*>(data), static_cast<const float*>(data) + bytes / sizeof(float));
+  }
+  return output;
+}
+
+struct Geometry {
+  size_t height, width, in, out, groups;
+  qn_hw kernel, stride, dilation;
+  qn_padding padding;
+};
+
+int add_weights(Graph* graph, Vector<size_t> shape, unsigned seed) {
+  size_t count = 1;
+  for (const size_t d : shape) count *= d;
+  return add_constant(*graph, "", QN_F32, std::move(shape), random(count, seed).data());
+}
+
+Graph finished(Graph graph, int output) {
+  graph.tensors[at(output)].name = String("y");
+  graph.outputs.push_back({.tensor = output});
+  expect_ok(check_graph(graph));
+  expect_ok(infer_shapes(graph));
+  return graph;
+}
+
+// A convolution, then another one of this geometry, which reads what the first one has lost.
+Graph two_layers(const Geometry& g, bool bias) {
+  Graph graph;
+  const int x = add_tensor(graph, "x", QN_F32, {2, g.height, g.width, 3});
+  graph.inputs.push_back({.tensor = x});
+  Attributes first;
+  first.min = 0;
+  const int y = add_node(graph, OpKind::conv2d, "first",
+                         {x, add_weights(&graph, {g.in, 1, 1, 3}, 1), add_weights(&graph, {g.in}, 2)}, first);
+  Attributes a;
+  a.groups = g.groups, a.stride = g.stride, a.dilation = g.dilation, a.padding = g.padding;
+  Vector<int> inputs = {y, add_weights(&graph, {g.out, g.kernel.h, g.kernel.w, g.in / g.groups}, 3)};
+  if (bias) inputs.push_back(add_weights(&graph, {g.out}, 4));
+  const int z = add_node(graph, OpKind::conv2d, "second", std::move(inputs), a);
+  return finished(std::move(graph), z);
+}
+
+// Quantizes the graph by what its tensors have for x, but the results of the first layer by only a part of that.
+Graph quantized(const Graph& graph, const Floats& x, float part = 1) {
+  Graph copy = graph;
+  Vector<Range> ranges;
+  for (const int tensor : tensors_to_observe(graph)) {
+    Range& range = ranges.emplace_back();
+    const Floats values = run(observed(graph, {tensor}), x).floats;
+    range.add(values.data(), values.size());
+    if (tensor == graph.nodes[0].outputs[0]) range.low *= part, range.high *= part;
+  }
+  expect_ok(quantize(copy, ranges));
+  return copy;
+}
+
+void reconstruct(const Graph& real, Graph* bytes, const Floats& x) {
+  for (const LayerPair& layer : layer_pairs(real, *bytes)) {
+    if (!can_reconstruct(real, layer)) continue;
+    Reconstruction reconstruction(real, *bytes, layer, 1);
+    const Output before = run(input_of(real, layer.real), x), after = run(input_of(*bytes, layer.bytes), x);
+    ASSERT_EQ(before.shape, after.shape);
+    expect_ok(reconstruction.add(before.floats.data(), after.bytes.data(), after.shape));
+    reconstruction.finish(*bytes);
+  }
+  expect_ok(check_graph(*bytes));
+}
+
+double squared_distance(const Floats& a, const Floats& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += std::pow(double{a[i]} - double{b[i]}, 2);
+  return sum;
+}
+
+const Geometry geometries[] = {
+    {5, 4, 8, 5, 1, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}, {5, 4, 4, 6, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}},
+    {5, 4, 4, 6, 1, {3, 2}, {2, 1}, {1, 2}, {2, 0, 0, 1}},  // a window that is no square, and padding on few sides
+    {5, 4, 6, 6, 6, {3, 3}, {2, 2}, {1, 1}, {0, 0, 1, 1}},  // depthwise
+    {5, 4, 6, 4, 2, {3, 3}, {1, 1}, {2, 2}, {2, 2, 2, 2}},  // groups
+};
+
+// Bytes cut off what the corner of an image has. Which windows read the corner, and with which weights, decides how much
+// the sums lose in the mean, for which the bias makes up.
+TEST(Reconstruct, TheMeanOfSumsStays) {
+  for (const Geometry& g : geometries) {
+    for (const bool bias : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "geometry " << &g - geometries << " bias " << bias);
+      const Graph real = two_layers(g, bias);
+      Floats x = random(2 * g.height * g.width * 3, 5, -0.5f, 1);
+      for (float& corner : {std::ref(x[0]), std::ref(x[1]), std::ref(x[2])}) corner = 6;
+      const Floats want = run(real, x).floats;
+      Graph bytes = quantized(real, x, 0.4f);
+      const double nearest = squared_distance(want, run(bytes, x).floats);
+      reconstruct(real, &bytes, x);
+      const Floats got = run(bytes, x).floats;
+      EXPECT_LT(squared_distance(want, got), nearest);
+      const float step = quantized_layers(real, bytes).back().output.scales[0];
+      for (size_t o = 0; o < g.out; ++o) {
+        double off = 0, pixels = 0;
+        for (size_t i = o; i < want.size(); i += g.out, ++pixels) off += double{got[i]} - double{want[i]};
+        EXPECT_LT(std::abs(off / pixels), 0.3 * double{step}) << "channel " << o;
+      }
+    }
+  }
+}
+
+// Elements of a row that are nearly alike make up for what others round off.
+TEST(Reconstruct, RoundingErrorsCancel) {
+  constexpr size_t rows = 200, depth = 64, outputs = 8;
+  Graph graph;
+  const int x = add_tensor(graph, "x", QN_F32, {rows, depth});
+  graph.inputs.push_back({.tensor = x});
+  const Graph real = finished(
+      graph, add_node(graph, OpKind::fully_connected, "layer", {x, add_weights(&graph, {outputs, depth}, 2)}, {}));
+  const Floats common = random(rows, 3);
+  Floats values = random(rows * depth, 5, -0.1f, 0.1f);
+  for (size_t i = 0; i < values.size(); ++i) values[i] += common[i / depth];
+  const auto error_of = [&](const Graph& bytes) {
+    const Node& layer = bytes.nodes[layer_pairs(real, bytes)[0].bytes];
+    const Tensor& weights = tensor_of(bytes, layer.inputs[1]);
+    const auto* const steps = static_cast<const int8_t*>(bytes.constants[at(weights.constant)].data);
+    const float* const before = constant_floats(real, real.nodes[0].inputs[1]);
+    double error = 0;
+    for (size_t i = 0; i < rows * outputs; ++i) {
+      const size_t row = i / outputs, o = i % outputs;
+      double sum = 0;
+      for (size_t k = 0; k < depth; ++k) {
+        const double weight = steps[o * depth + k] * double{weights.quantization.scales[o]};
+        sum += (weight - double{before[o * depth + k]}) * double{values[row * depth + k]};
+      }
+      error += sum * sum;
+    }
+    return error;
+  };
+  Graph bytes = quantized(real, values);
+  const double nearest = error_of(bytes);
+  reconstruct(real, &bytes, values);
+  EXPECT_LT(error_of(bytes), 0.2 * nearest);
+}
+
+// Nothing can be learnt of the weights, but the bias makes up for what bytes lose.
+TEST(Reconstruct, AnInputThatNeverChanges) {
+  const Graph real = two_layers(geometries[0], true);
+  const Floats x(2 * 5 * 4 * 3, 0.37f), want = run(real, x).floats;
+  Graph bytes = quantized(real, x);
+  reconstruct(real, &bytes, x);
+  const Floats got = run(bytes, x).floats;
+  const Vector<QuantizedLayer> layers = quantized_layers(real, bytes);
+  float most = 0;
+  for (size_t i = 0; i < want.size(); ++i) most = std::max(most, std::abs(want[i] - got[i]));
+  EXPECT_LT(most, 0.51f * layers.back().output.scales[0]);
+}
+
+TEST(Reconstruct, DepthIsLimited) {
+  Geometry g = geometries[0];
+  g.in = 4608;
+  const Graph real = two_layers(g, true);
+  const Floats x = random(2 * 5 * 4 * 3, 5);
+  Graph bytes = quantized(real, x);
+  const LayerPair layer = layer_pairs(real, bytes).back();
+  EXPECT_TRUE(can_reconstruct(real, layer));
+  g.in = 4609;
+  const Graph deeper = two_layers(g, true);
+  EXPECT_FALSE(can_reconstruct(deeper, layer_pairs(deeper, quantized(deeper, x)).back()));
+}
+
+// The bias takes all steps that there are.
+TEST(Reconstruct, AHugeBiasFits) {
+  Graph graph;
+  const int x = add_tensor(graph, "x", QN_F32, {3, 6});
+  graph.inputs.push_back({.tensor = x});
+  const Floats weights(12, 1e-9f), bias = {1000, -2000};
+  const int w = add_constant(graph, "", QN_F32, {2, 6}, weights.data());
+  const int c = add_constant(graph, "", QN_F32, {2}, bias.data());
+  const Graph real = finished(graph, add_node(graph, OpKind::fully_connected, "layer", {x, w, c}, {}));
+  const Floats values = random(18, 3), want = run(real, values).floats;
+  Graph bytes = quantized(real, values);
+  reconstruct(real, &bytes, values);
+  const Floats got = run(bytes, values).floats;
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(want[i], got[i], 12);  // a step
+}
+
+// Squares of the input overflow.
+TEST(Reconstruct, HugeNumbersKeepTheirWeights) {
+  Graph graph;
+  const int x = add_tensor(graph, "x", QN_F32, {3, 6});
+  graph.inputs.push_back({.tensor = x});
+  const Graph real =
+      finished(graph, add_node(graph, OpKind::fully_connected, "layer", {x, add_weights(&graph, {2, 6}, 1)}, {}));
+  Floats values = random(18, 3);
+  for (float& value : values) value *= 1e30f;
+  Graph bytes = quantized(real, values);
+  const Floats nearest = run(bytes, values).floats;
+  reconstruct(real, &bytes, values);
+  EXPECT_EQ(run(bytes, values).floats, nearest);
+}
+
+TEST(Reconstruct, LayersOfFloatsHaveNoPair) {
+  const Graph real = two_layers(geometries[1], true);
+  EXPECT_TRUE(layer_pairs(real, real).empty());
+}
+
+}  // namespace reconstruct_test
+}  // namespace quern
