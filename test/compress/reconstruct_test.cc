@@ -167,8 +167,8 @@ TEST(Reconstruct, RoundingErrorsCancel) {
   Graph graph;
   const int x = add_tensor(graph, "x", QN_F32, {rows, depth});
   graph.inputs.push_back({.tensor = x});
-  const Graph real = finished(
-      graph, add_node(graph, OpKind::fully_connected, "layer", {x, add_weights(&graph, {outputs, depth}, 2)}, {}));
+  const int y = add_node(graph, OpKind::fully_connected, "layer", {x, add_weights(&graph, {outputs, depth}, 2)}, {});
+  const Graph real = finished(std::move(graph), y);
   const Floats common = random(rows, 3);
   Floats values = random(rows * depth, 5, -0.1f, 0.1f);
   for (size_t i = 0; i < values.size(); ++i) values[i] += common[i / depth];
@@ -229,7 +229,8 @@ TEST(Reconstruct, AHugeBiasFits) {
   const Floats weights(12, 1e-9f), bias = {1000, -2000};
   const int w = add_constant(graph, "", QN_F32, {2, 6}, weights.data());
   const int c = add_constant(graph, "", QN_F32, {2}, bias.data());
-  const Graph real = finished(graph, add_node(graph, OpKind::fully_connected, "layer", {x, w, c}, {}));
+  const int y = add_node(graph, OpKind::fully_connected, "layer", {x, w, c}, {});
+  const Graph real = finished(std::move(graph), y);
   const Floats values = random(18, 3), want = run(real, values).floats;
   Graph bytes = quantized(real, values);
   reconstruct(real, &bytes, values);
@@ -242,8 +243,8 @@ TEST(Reconstruct, HugeNumbersKeepTheirWeights) {
   Graph graph;
   const int x = add_tensor(graph, "x", QN_F32, {3, 6});
   graph.inputs.push_back({.tensor = x});
-  const Graph real =
-      finished(graph, add_node(graph, OpKind::fully_connected, "layer", {x, add_weights(&graph, {2, 6}, 1)}, {}));
+  const int y = add_node(graph, OpKind::fully_connected, "layer", {x, add_weights(&graph, {2, 6}, 1)}, {});
+  const Graph real = finished(std::move(graph), y);
   Floats values = random(18, 3);
   for (float& value : values) value *= 1e30f;
   Graph bytes = quantized(real, values);
