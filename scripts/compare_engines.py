@@ -69,6 +69,8 @@ COMPARISONS = [
         check make resnet -o $SCRATCH/resnet.onnx
         check quantize $SCRATCH/resnet.onnx --images examples/digits --count 3 -o $SCRATCH/quantized
         check nodes $SCRATCH/quantized/*.onnx --images examples/digits --count 1 --quern $QUERN"""),
+    Comparison("quantizers", ONNX + " pillow", 2, "bench/peers/quantizers.py $QUERN $QUERN_ASSETS",
+               needs="QUERN_ASSETS"),
     Comparison("accuracy", ONNX, 2, "bench/peers/accuracy.py $QUERN mobilenet_v2 squeezenet_v1.1"),
     Comparison("peers_models", ONNX + " mnn ncnn openvino pillow pnnx", 9,
                "python3 test/bench/peers_models_test.py bench/peers/models.py $QUERN"),
