@@ -9,6 +9,7 @@
 #include "base/math.h"
 #include "base/status.h"
 #include "compress/rounding.h"
+#include "op/core/window.h"
 
 namespace quern {
 namespace {
@@ -31,45 +32,31 @@ size_t product_of(const Vector<size_t>& shape, size_t from) {
 
 bool has_bias(const Node& node) { return node.inputs.size() > 2 && node.inputs[2] != no_tensor; }
 
-// How an image becomes columns: what the channels of a group read for one output pixel.
-struct Window {
-  Vector<size_t> in;  // N, H, W, C
-  qn_hw kernel = {1, 1}, stride = {1, 1}, dilation = {1, 1}, before = {0, 0}, out = {1, 1};
-};
+Axis axis_of(size_t in, size_t kernel, size_t stride, size_t dilation, size_t before, size_t after) {
+  return {
+      kernel, stride, dilation, before, after, in, window_output(in, kernel, stride, dilation, before, after, false)};
+}
 
-// Rows of a matrix are images of one pixel.
+// The windows over an image of this shape. Rows of a matrix are images of one pixel.
 Window window_of(const Node& node, const Vector<size_t>& weights, const Vector<size_t>& shape) {
-  if (node.kind != OpKind::conv2d) return {.in = {product_of(shape, 0) / weights[1], 1, 1, weights[1]}};
+  if (node.kind != OpKind::conv2d) return {};
   const Attributes& a = node.attributes;
   const qn_padding& p = a.padding;
-  const auto pixels = [](size_t size, size_t kernel, size_t stride, size_t dilation) {
-    const size_t extent = (kernel - 1) * dilation + 1;
-    return size < extent ? 0 : (size - extent) / stride + 1;
-  };
-  const qn_hw kernel = {weights[1], weights[2]};
-  return {shape,
-          kernel,
-          a.stride,
-          a.dilation,
-          {p.top, p.left},
-          {pixels(shape[1] + p.top + p.bottom, kernel.h, a.stride.h, a.dilation.h),
-           pixels(shape[2] + p.left + p.right, kernel.w, a.stride.w, a.dilation.w)}};
+  return {axis_of(shape[1], weights[1], a.stride.h, a.dilation.h, p.top, p.bottom),
+          axis_of(shape[2], weights[2], a.stride.w, a.dilation.w, p.left, p.right)};
 }
 
 constexpr size_t padding = ~size_t{0};
 
-// Calls take(row of the column, element of the image or padding) for the column of an output pixel.
+// Calls take(tap, pixel or padding) for each tap of an output's window. Pixels and outputs count through all images.
 template <class Take>
-void read_column(const Window& w, size_t groups, size_t group, size_t pixel, const Take& take) {
-  const size_t image = pixel / (w.out.h * w.out.w), y = pixel / w.out.w % w.out.h, x = pixel % w.out.w;
-  const size_t of_group = w.in[3] / groups;
-  for (size_t t = 0; t < w.kernel.h * w.kernel.w; ++t) {
-    // What lies before the image wraps around, and so lies behind it.
-    const size_t row = y * w.stride.h + t / w.kernel.w * w.dilation.h - w.before.h;
-    const size_t col = x * w.stride.w + t % w.kernel.w * w.dilation.w - w.before.w;
-    const bool outside = row >= w.in[1] || col >= w.in[2];
-    const size_t from = ((image * w.in[1] + row) * w.in[2] + col) * w.in[3] + group * of_group;
-    for (size_t i = 0; i < of_group; ++i) take(t * of_group + i, outside ? padding : from + i);
+void read_window(const Window& window, size_t output, const Take& take) {
+  const size_t image = output / window.pixels(), y = output / window.w.out % window.h.out, x = output % window.w.out;
+  for (size_t t = 0; t < window.taps(); ++t) {
+    const int64_t row = window.h.at(y, t / window.w.kernel), col = window.w.at(x, t % window.w.kernel);
+    const bool inside = window.h.inside(row) && window.w.inside(col);
+    take(t,
+         inside ? (image * window.h.in + static_cast<size_t>(row)) * window.w.in + static_cast<size_t>(col) : padding);
   }
 }
 
@@ -198,16 +185,23 @@ Reconstruction::Reconstruction(const Graph& real, const Graph& quantized, const 
 
 qn_status Reconstruction::add(const float* real, const int8_t* bytes, const Vector<size_t>& shape) {
   const Window window = window_of(node_, weights_.shape, shape);
-  const size_t pixels = window.in[0] * window.out.h * window.out.w, count = std::min(pixels, columns_);
+  const size_t of_group = depth_ / window.taps(), channels = of_group * groups_;  // of the input
+  const size_t images = product_of(shape, 0) / (window.h.in * window.w.in * channels);
+  const size_t outputs = images * window.pixels(), count = std::min(outputs, columns_);
   Vector<size_t> chosen(count);
-  for (size_t i = 0; i < count; ++i) chosen[i] = pixels <= columns_ ? i : generator_() % pixels;
+  for (size_t i = 0; i < count; ++i) chosen[i] = outputs <= columns_ ? i : generator_() % outputs;
   Vector<float> x(depth_ * count), x_bytes(depth_ * count);
   for (size_t group = 0; count != 0 && group < groups_; ++group) {
-    for (size_t i = 0; i < count; ++i)
-      read_column(window, groups_, group, chosen[i], [&](size_t row, size_t from) {
-        x[row * count + i] = from == padding ? 0 : real[from];
-        x_bytes[row * count + i] = from == padding ? 0 : scale_ * static_cast<float>(bytes[from] - zero_);
-      });
+    const auto read = [&](size_t column, size_t tap, size_t pixel) {
+      for (size_t k = 0; k < of_group; ++k) {
+        const size_t to = (tap * of_group + k) * count + column, from = pixel * channels + group * of_group + k;
+        x[to] = pixel == padding ? 0 : real[from];
+        x_bytes[to] = pixel == padding ? 0 : scale_ * static_cast<float>(bytes[from] - zero_);
+      }
+    };
+    for (size_t i = 0; i < count; ++i) {
+      read_window(window, chosen[i], [&](size_t tap, size_t pixel) { read(i, tap, pixel); });
+    }
     QN_TRY(moments_[group].add(x, x_bytes, count));
   }
   return QN_OK;

@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 
+#include "convert/common/error.h"
 #include "convert/model_stats.h"
 #include "convert/zoo/zoo.h"
 #include "graph/file/format.h"
@@ -17,8 +18,6 @@
 
 namespace quern {
 namespace prune_test {
-
-void expect_ok(qn_status status) { ASSERT_EQ(status, QN_OK) << qn_last_message(); }
 
 Graph zoo(const std::string& name) {
   Graph graph = build_zoo(name, 1);

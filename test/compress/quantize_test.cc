@@ -5,53 +5,16 @@
 
 #include <cmath>
 #include <limits>
-#include <memory>
-#include <random>
 
-#include "graph/file/format.h"
 #include "graph/pass/passes.h"
+#include "run.h"
 
 namespace quern {
 namespace quantize_test {
 
-void expect_ok(qn_status status) { ASSERT_EQ(status, QN_OK) << qn_last_message(); }
+using namespace compress_test;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
-
-struct Release {
-  void operator()(qn_model* model) const { qn_model_release(model); }
-  void operator()(qn_session* session) const { qn_session_release(session); }
-};
-
-using Floats = std::vector<float>;
-
-Floats random(size_t count, unsigned seed) {
-  std::mt19937 generator(seed);
-  Floats values(count);
-  for (float& x : values) x = std::uniform_real_distribution<float>(-1, 1)(generator);
-  return values;
-}
-
-std::vector<Floats> run(const Graph& graph, const Floats& x) {
-  qn_model* made = nullptr;
-  expect_ok(make_model(graph, nullptr, &made));
-  const std::unique_ptr<qn_model, Release> model(made);
-  qn_session* created = nullptr;
-  expect_ok(qn_session_create(made, nullptr, &created));
-  const std::unique_ptr<qn_session, Release> session(created);
-  const void* const inputs[] = {x.data()};
-  expect_ok(qn_session_run(created, inputs));
-  std::vector<Floats> outputs;
-  for (size_t i = 0; i < graph.outputs.size(); ++i) {
-    qn_tensor tensor;
-    const void* data = nullptr;
-    expect_ok(qn_session_output_tensor(created, i, &tensor));
-    expect_ok(qn_session_output(created, i, &data));
-    const auto* floats = static_cast<const float*>(data);
-    outputs.emplace_back(floats, floats + qn_tensor_bytes(&tensor) / sizeof(float));
-  }
-  return outputs;
-}
 
 // Builds graphs; weights are random.
 struct Builder {
@@ -106,8 +69,8 @@ Graph sample_graph() {
 Vector<Range> ranges_of(const Graph& graph, const Floats& x) {
   const Vector<int> tensors = tensors_to_observe(graph);
   Vector<Range> ranges(tensors.size());
-  const std::vector<Floats> values = run(observed(graph, tensors), x);
-  for (size_t i = 0; i < ranges.size(); ++i) ranges[i].add(values[i].data(), values[i].size());
+  const std::vector<Output> values = run(observed(graph, tensors), x);
+  for (size_t i = 0; i < ranges.size(); ++i) ranges[i].add(values[i].floats.data(), values[i].floats.size());
   return ranges;
 }
 
@@ -139,7 +102,7 @@ TEST(Quantize, LayersComputeWithBytesAndTheRestWithFloats) {
     EXPECT_GT(layer.noise_db, 40) << layer.name.c_str();
   }
   EXPECT_EQ(layers[0].weights, 8u * 27);
-  const Floats want = run(floats, x)[0], got = run(graph, x)[0];
+  const Floats want = run(floats, x)[0].floats, got = run(graph, x)[0].floats;
   ASSERT_EQ(want.size(), got.size());
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(want[i], got[i], 0.05);
 }
@@ -193,10 +156,10 @@ TEST(Quantize, ABiasMuchLargerThanTheWeightsGetsLargerSteps) {
   const int c = add_constant(b.graph, "", QN_F32, {2}, bias.data());
   Graph graph = b.done(b.node(OpKind::fully_connected, {b.input({3, 6}), w, c}));
   const Floats x = random(18, 3);
-  const Floats want = run(graph, x)[0];
+  const Floats want = run(graph, x)[0].floats;
   expect_ok(quantize(graph, ranges_of(graph, x)));
   EXPECT_EQ(kinds(graph), "quantize fully_connected dequantize");
-  const Floats got = run(graph, x)[0];
+  const Floats got = run(graph, x)[0].floats;
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(want[i], got[i], 12);  // a step
 }
 

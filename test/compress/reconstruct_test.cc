@@ -6,59 +6,14 @@
 
 #include <cmath>
 #include <functional>
-#include <memory>
-#include <random>
 
-#include "graph/file/format.h"
 #include "graph/pass/passes.h"
+#include "run.h"
 
 namespace quern {
 namespace reconstruct_test {
 
-void expect_ok(qn_status status) { ASSERT_EQ(status, QN_OK) << qn_last_message(); }
-
-struct Release {
-  void operator()(qn_model* model) const { qn_model_release(model); }
-  void operator()(qn_session* session) const { qn_session_release(session); }
-};
-
-using Floats = std::vector<float>;
-
-Floats random(size_t count, unsigned seed, float low = -1, float high = 1) {
-  std::mt19937 generator(seed);
-  Floats values(count);
-  for (float& x : values) x = std::uniform_real_distribution<float>(low, high)(generator);
-  return values;
-}
-
-struct Output {
-  Vector<size_t> shape;
-  Floats floats;
-  std::vector<int8_t> bytes;
-};
-
-Output run(const Graph& graph, const Floats& x) {
-  qn_model* made = nullptr;
-  expect_ok(make_model(graph, nullptr, &made));
-  const std::unique_ptr<qn_model, Release> model(made);
-  qn_session* created = nullptr;
-  expect_ok(qn_session_create(made, nullptr, &created));
-  const std::unique_ptr<qn_session, Release> session(created);
-  const void* const inputs[] = {x.data()};
-  expect_ok(qn_session_run(created, inputs));
-  qn_tensor tensor;
-  const void* data = nullptr;
-  expect_ok(qn_session_output_tensor(created, 0, &tensor));
-  expect_ok(qn_session_output(created, 0, &data));
-  Output output = {Vector<size_t>(tensor.shape, tensor.shape + tensor.rank), {}, {}};
-  const size_t bytes = qn_tensor_bytes(&tensor);
-  if (tensor.type == QN_S8) {
-    output.bytes.assign(static_cast<const int8_t*>(data), static_cast<const int8_t*>(data) + bytes);
-  } else {
-    output.floats.assign(static_cast<const float*>(data), static_cast<const float*>(data) + bytes / sizeof(float));
-  }
-  return output;
-}
+using namespace compress_test;
 
 struct Geometry {
   size_t height, width, in, out, groups;
@@ -103,7 +58,7 @@ Graph quantized(const Graph& graph, const Floats& x, float part = 1) {
   Vector<Range> ranges;
   for (const int tensor : tensors_to_observe(graph)) {
     Range& range = ranges.emplace_back();
-    const Floats values = run(observed(graph, {tensor}), x).floats;
+    const Floats values = run(observed(graph, {tensor}), x)[0].floats;
     range.add(values.data(), values.size());
     if (tensor == graph.nodes[0].outputs[0]) range.low *= part, range.high *= part;
   }
@@ -115,7 +70,7 @@ void reconstruct(const Graph& real, Graph* bytes, const Floats& x) {
   for (const LayerPair& layer : layer_pairs(real, *bytes)) {
     if (!can_reconstruct(real, layer)) continue;
     Reconstruction reconstruction(real, *bytes, layer, 1);
-    const Output before = run(input_of(real, layer.real), x), after = run(input_of(*bytes, layer.bytes), x);
+    const Output before = run(input_of(real, layer.real), x)[0], after = run(input_of(*bytes, layer.bytes), x)[0];
     ASSERT_EQ(before.shape, after.shape);
     expect_ok(reconstruction.add(before.floats.data(), after.bytes.data(), after.shape));
     reconstruction.finish(*bytes);
@@ -145,11 +100,11 @@ TEST(Reconstruct, TheMeanOfSumsStays) {
       const Graph real = two_layers(g, bias);
       Floats x = random(2 * g.height * g.width * 3, 5, -0.5f, 1);
       for (float& corner : {std::ref(x[0]), std::ref(x[1]), std::ref(x[2])}) corner = 6;
-      const Floats want = run(real, x).floats;
+      const Floats want = run(real, x)[0].floats;
       Graph bytes = quantized(real, x, 0.4f);
-      const double nearest = squared_distance(want, run(bytes, x).floats);
+      const double nearest = squared_distance(want, run(bytes, x)[0].floats);
       reconstruct(real, &bytes, x);
-      const Floats got = run(bytes, x).floats;
+      const Floats got = run(bytes, x)[0].floats;
       EXPECT_LT(squared_distance(want, got), nearest);
       const float step = quantized_layers(real, bytes).back().output.scales[0];
       for (size_t o = 0; o < g.out; ++o) {
@@ -198,10 +153,10 @@ TEST(Reconstruct, RoundingErrorsCancel) {
 // Nothing can be learnt of the weights, but the bias makes up for what bytes lose.
 TEST(Reconstruct, AnInputThatNeverChanges) {
   const Graph real = two_layers(geometries[0], true);
-  const Floats x(2 * 5 * 4 * 3, 0.37f), want = run(real, x).floats;
+  const Floats x(2 * 5 * 4 * 3, 0.37f), want = run(real, x)[0].floats;
   Graph bytes = quantized(real, x);
   reconstruct(real, &bytes, x);
-  const Floats got = run(bytes, x).floats;
+  const Floats got = run(bytes, x)[0].floats;
   const Vector<QuantizedLayer> layers = quantized_layers(real, bytes);
   float most = 0;
   for (size_t i = 0; i < want.size(); ++i) most = std::max(most, std::abs(want[i] - got[i]));
@@ -231,10 +186,10 @@ TEST(Reconstruct, AHugeBiasFits) {
   const int c = add_constant(graph, "", QN_F32, {2}, bias.data());
   const int y = add_node(graph, OpKind::fully_connected, "layer", {x, w, c}, {});
   const Graph real = finished(std::move(graph), y);
-  const Floats values = random(18, 3), want = run(real, values).floats;
+  const Floats values = random(18, 3), want = run(real, values)[0].floats;
   Graph bytes = quantized(real, values);
   reconstruct(real, &bytes, values);
-  const Floats got = run(bytes, values).floats;
+  const Floats got = run(bytes, values)[0].floats;
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(want[i], got[i], 12);  // a step
 }
 
@@ -248,9 +203,9 @@ TEST(Reconstruct, HugeNumbersKeepTheirWeights) {
   Floats values = random(18, 3);
   for (float& value : values) value *= 1e30f;
   Graph bytes = quantized(real, values);
-  const Floats nearest = run(bytes, values).floats;
+  const Floats nearest = run(bytes, values)[0].floats;
   reconstruct(real, &bytes, values);
-  EXPECT_EQ(run(bytes, values).floats, nearest);
+  EXPECT_EQ(run(bytes, values)[0].floats, nearest);
 }
 
 TEST(Reconstruct, LayersOfFloatsHaveNoPair) {
