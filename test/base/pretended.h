@@ -3,14 +3,15 @@
 
 #include <quern/base.h>
 
-#include <cstdlib>
+#include <algorithm>
 #include <initializer_list>
-#include <map>
-#include <optional>
+#include <list>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "../variable.h"
 #include "base/cpu.h"
 #include "op/core/machine.h"
 
@@ -21,21 +22,19 @@ namespace quern {
 class Pretended {
  public:
   explicit Pretended(std::initializer_list<std::pair<const char*, const char*>> settings) {
+    std::list<Variable> variables;
     for (const char* name :
          {"QUERN_ISA", "QUERN_CORE", "QUERN_L1", "QUERN_L2", "QUERN_L3", "QUERN_CPUS", "QUERN_PAGE"}) {
-      const char* const value = std::getenv(name);
-      if (value != nullptr) before_[name] = value;
-      unsetenv(name);
+      const auto is = [&](const auto& setting) { return std::string_view(setting.first) == name; };
+      const auto set = std::find_if(settings.begin(), settings.end(), is);
+      variables.emplace_back(name, set == settings.end() ? nullptr : set->second);
     }
-    for (const auto& [name, value] : settings) setenv(name, value, 1);
     const auto keep = [](void* list, qn_log_level, const char* line) {
       static_cast<std::vector<std::string>*>(list)->emplace_back(line);
     };
     qn_set_log(keep, &warnings);
     machine = detect_cpu();
     qn_set_log(nullptr, nullptr);
-    for (const auto& [name, value] : settings) unsetenv(name);
-    for (const auto& [name, value] : before_) setenv(name.c_str(), value.c_str(), 1);
     replace_cpu(&machine);
     replace_machine(nullptr);
   }
@@ -48,9 +47,6 @@ class Pretended {
 
   Cpu machine;
   std::vector<std::string> warnings;  // what the log was told
-
- private:
-  std::map<std::string, std::string> before_;
 };
 
 }  // namespace quern

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "../variable.h"
 #include "command_fixture.h"
 #include "source_dir.h"
 
@@ -145,18 +146,6 @@ TEST_F(Command, InfoExplainsStatesWorkAndNeeds) {
   EXPECT_EQ(text.find("input      memory"), std::string::npos) << text;
   EXPECT_EQ(text.find("output     memory out"), std::string::npos) << text;
 }
-
-// A variable of this process, which the command inherits.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-  ~Variable() { unsetenv(name_); }
-
- private:
-  const char* const name_;
-};
 
 TEST_F(Command, InfoWithoutAModelDescribesTheMachine) {
   const Result before = quern({"info", "--json"});

@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <optional>
 
+#include "../variable.h"
 #include "command_fixture.h"
 
 namespace quern {
@@ -97,12 +97,9 @@ std::optional<std::string> shown_on_terminal(const fs::path& dir, const char* ki
   if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) return {};
   const winsize size = {24, columns, 0, 0};
   ioctl(terminal, TIOCSWINSZ, &size);
-  const char* before = std::getenv("TERM");
-  const std::optional<std::string> kept = before == nullptr ? std::nullopt : std::optional<std::string>(before);
-  kind == nullptr ? unsetenv("TERM") : setenv("TERM", kind, 1);
+  const Variable term("TERM", kind);
   const std::vector<std::string> arguments = {"eval", "tiny.qn", "--images", ".", "--truth", "truth.csv"};
   const Result r = run_quern(dir, arguments, {".out", ptsname(terminal)});
-  kept ? setenv("TERM", kept->c_str(), 1) : unsetenv("TERM");
   EXPECT_EQ(r.status, 0) << r.out;  // otherwise it may never have opened the terminal, and reading would wait for it
   EXPECT_NE(r.out.find("1 images"), std::string::npos);
   std::string shown;

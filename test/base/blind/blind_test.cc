@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <quern/quern.h>
 
+#include <list>
 #include <string>
 #include <vector>
 
+#include "../../variable.h"
 #include "base/cpu.h"
 #include "base/cpus.h"
 
@@ -42,9 +44,9 @@ uint32_t expected_features() {
 }
 
 TEST(WithoutCpuinfo, FeaturesAreDetectedAndTheRestIsGuessed) {
-  for (const char* variable : {"QUERN_ISA", "QUERN_CORE", "QUERN_L1", "QUERN_L2", "QUERN_L3", "QUERN_CPUS"}) {
-    unsetenv(variable);
-  }
+  std::list<Variable> unset;
+  for (const char* name : {"QUERN_ISA", "QUERN_CORE", "QUERN_L1", "QUERN_L2", "QUERN_L3", "QUERN_CPUS"})
+    unset.emplace_back(name, nullptr);
   std::vector<std::string> lines;
   const auto keep = [](void* list, qn_log_level level, const char* line) {
     EXPECT_EQ(level, QN_LOG_WARNING);
