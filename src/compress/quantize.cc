@@ -16,7 +16,6 @@ namespace quern {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr float smallest_scale = 1e-20f;  // far below any that matters, so that quotients of scales are floats
 
 // ---- what becomes bytes -----------------------------------------------------------------------
 
@@ -127,14 +126,7 @@ class Plan {
   Vector<bool> bytes_, follows_;  // one that follows has the scale of the tensor that it comes from
 };
 
-// ---- numbers ----------------------------------------------------------------------------------
-
-Quantization numbers_of(const Range& range) {
-  const double width = double{range.high} - double{range.low};
-  const float scale = width > 0 ? std::max(static_cast<float>(width / 255), smallest_scale) : 1.0f;
-  const double zero = std::nearbyint(-128 - double{range.low} / double{scale});
-  return {{scale}, {static_cast<int32_t>(std::clamp(zero, -128.0, 127.0))}, -1};
-}
+// ---- weights ----------------------------------------------------------------------------------
 
 // Adds the weights of a layer as bytes.
 int quantized_weights(Graph& graph, const Node& node, float input_scale) {
@@ -257,14 +249,6 @@ float scale_of_weights(const float* weights, size_t count, float bias, float inp
   for (size_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(weights[i]));
   const float scale = largest > 0 ? std::max(largest / 127, smallest_scale) : 1.0f;
   return std::max(scale, static_cast<float>(double{std::abs(bias)} / most_bias / double{input_scale}));
-}
-
-void Range::add(const float* data, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    low = std::min(low, data[i]);
-    high = std::max(high, data[i]);
-    if (std::isnan(data[i])) high = infinity;
-  }
 }
 
 Vector<int> tensors_to_observe(const Graph& graph) {

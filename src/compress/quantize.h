@@ -1,21 +1,14 @@
 // Quantization after training: a model of floats becomes one that computes with bytes.
 //
-// Weights get a scale for each output channel, and values between -127 and 127. Results of nodes get one scale and zero
-// point, from the smallest and the largest number that they have had on sample inputs ("minmax"; Jacob 2018, Krishnamoorthi
-// 2018). Nodes that have no form for bytes, such as softmax, go on computing with floats.
+// Weights get a scale for each output channel, and values between -127 and 127. Activations get one scale and zero point
+// per tensor, from the values that they have had on sample inputs (ranges.h; Jacob 2018, Krishnamoorthi 2018). Nodes that
+// have no int8 form, such as softmax, remain f32.
 #pragma once
 
+#include "compress/ranges.h"
 #include "graph/ir/ir.h"
 
 namespace quern {
-
-// The numbers that a tensor has had. 0 always belongs to them, because it must be exact: padding reads it.
-struct Range {
-  float low = 0, high = 0;
-
-  void add(const float* data, size_t count);  // a NaN makes the range infinite
-  bool operator==(const Range&) const = default;
-};
 
 // Returns the tensors whose ranges quantize() must know. The graph is optimized, its shapes are known, and none of its
 // constants is sparse.

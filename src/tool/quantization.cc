@@ -16,13 +16,13 @@
 namespace quern {
 namespace {
 
-void observe(const qn_session* session, Vector<Range>* ranges) {
-  for (size_t i = 0; i < ranges->size(); ++i) {
+void observe(const qn_session* session, std::vector<Histogram>* histograms) {
+  for (size_t i = 0; i < histograms->size(); ++i) {
     qn_tensor tensor;
     const void* data = nullptr;
     check(qn_session_output_tensor(session, i, &tensor));
     check(qn_session_output(session, i, &data));
-    (*ranges)[i].add(static_cast<const float*>(data), qn_tensor_bytes(&tensor) / sizeof(float));
+    (*histograms)[i].add(static_cast<const float*>(data), qn_tensor_bytes(&tensor) / sizeof(float));
   }
 }
 
@@ -73,10 +73,10 @@ void reconstruct(const Graph& real, Graph* quantized, const std::vector<size_t>&
 }  // namespace
 
 Vector<QuantizedLayer> quantize_model(Graph& graph, const std::vector<size_t>& samples, const Sample& sample,
-                                      const SessionSettings& settings, bool reconstructs) {
+                                      const SessionSettings& settings, const QuantizationOptions& options) {
   check(make_dense(graph));
   const Vector<int> tensors = tensors_to_observe(graph);
-  Vector<Range> ranges(tensors.size());
+  std::vector<Histogram> histograms(tensors.size());
   if (!tensors.empty()) {
     qn_model* made = nullptr;
     check(make_model(observed(graph, tensors), nullptr, &made));
@@ -85,13 +85,15 @@ Vector<QuantizedLayer> quantize_model(Graph& graph, const std::vector<size_t>& s
     Progress progress("samples", samples.size());
     for (const size_t i : samples) {
       run_session(session.get(), sample(model.get(), session.get(), i));
-      observe(session.get(), &ranges);
+      observe(session.get(), &histograms);
       progress.step();
     }
   }
   const Graph real = graph;
+  Vector<Range> ranges;
+  for (const Histogram& histogram : histograms) ranges.push_back(histogram.range(options.ranges));
   check(quantize(graph, ranges));
-  if (reconstructs) reconstruct(real, &graph, samples, sample, settings);
+  if (options.reconstructs) reconstruct(real, &graph, samples, sample, settings);
   return quantized_layers(real, graph);
 }
 

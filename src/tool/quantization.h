@@ -14,10 +14,14 @@ namespace quern {
 // Reads samples: the inputs of sample i, for a model and a session that have the graph's inputs.
 using Sample = std::function<std::vector<InputData>(const qn_model* model, const qn_session* session, size_t i)>;
 
-// Quantizes an optimized graph. The samples of these indices say which ranges its tensors have. Its layers are
-// reconstructed (compress/reconstruct.h) if wanted. Shows progress bars. Returns the layers of the result.
+struct QuantizationOptions {
+  RangeMethod ranges = RangeMethod::minmax;
+  bool reconstructs = false;  // weights and biases, as compress/reconstruct.h does
+};
+
+// Quantizes an optimized graph. The samples of these indices calibrate. Shows progress bars. Returns the layers of the result.
 Vector<QuantizedLayer> quantize_model(Graph& graph, const std::vector<size_t>& samples, const Sample& sample,
-                                      const SessionSettings& settings, bool reconstructs = false);
+                                      const SessionSettings& settings, const QuantizationOptions& options = {});
 
 // Which samples calibrate, and which ones measure the result: of five or more every fifth measures, and the others
 // calibrate; of fewer all do both.

@@ -19,7 +19,7 @@ namespace quern {
 namespace {
 
 struct QuantizeArguments {
-  std::string in, out, method = "minmax", rounding = "reconstruct";
+  std::string in, out, method = "mse", rounding = "reconstruct";
   std::vector<std::string> samples;
   InputFlags reading;
   size_t threads = 1;
@@ -131,6 +131,10 @@ std::vector<std::string> expanded(const std::vector<std::string>& arguments) {
   return files;
 }
 
+RangeMethod method_named(const std::string& name) {
+  return static_cast<RangeMethod>(std::find(std::begin(range_methods), std::end(range_methods), name) - range_methods);
+}
+
 int run_quantize(const QuantizeArguments& arguments) {
   const ModelFiles files = {arguments.in, ""};
   ImportOptions options;
@@ -152,7 +156,8 @@ int run_quantize(const QuantizeArguments& arguments) {
   const SampleSplit split = split_samples(rounds.size());
   const SessionSettings settings = {.threads = arguments.threads, .any_size = !arguments.reading.sizes.empty()};
   const Vector<QuantizedLayer> layers =
-      quantize_model(graph, split.calibration, sample, settings, arguments.rounding == "reconstruct");
+      quantize_model(graph, split.calibration, sample, settings,
+                     {method_named(arguments.method), arguments.rounding == "reconstruct"});
   qn_model* made = nullptr;
   check(make_model(graph, nullptr, &made));
   const ModelPtr quantized(made);
@@ -181,8 +186,12 @@ Action quantize_command(CLI::App& app) {
                  "out where there is only one. A hundred pictures are usually enough")
       ->required()
       ->type_name("[NAME=]FILE|DIR");
-  app.add_option("--method", arguments->method, "minmax: from the smallest to the largest number of all samples")
-      ->check(CLI::IsMember({"minmax"}).description(""))
+  app.add_option("--method", arguments->method,
+                 "How the range of a tensor is chosen from its values on the samples. minmax: from the smallest to the "
+                 "largest; percentile: all but one of 100,000 values; mse: least mean square error; kl: least KL "
+                 "divergence between the histograms before and after; admm: alternating least squares")
+      ->check(
+          CLI::IsMember(std::vector<std::string>(std::begin(range_methods), std::end(range_methods))).description(""))
       ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--rounding", arguments->rounding,
