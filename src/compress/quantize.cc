@@ -22,12 +22,15 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 // Decides which nodes compute with bytes, and which tensors are bytes between them.
 class Plan {
  public:
-  explicit Plan(const Graph& graph)
+  // The nodes in `f32` compute with floats in any case.
+  explicit Plan(const Graph& graph, const Vector<size_t>& f32 = {})
       : graph_(graph),
+        f32_(graph.nodes.size(), false),
         readers_(graph.tensors.size(), 0),
         concat_(graph.tensors.size(), nullptr),
         bytes_(graph.tensors.size()),
         follows_(graph.tensors.size()) {
+    for (const size_t node : f32) f32_[node] = true;
     for (const Node& node : graph.nodes) {
       for (const int input : node.inputs) {
         if (input == no_tensor) continue;
@@ -41,6 +44,7 @@ class Plan {
 
   // Does the node compute with bytes, so that its inputs and its output are bytes?
   bool computes(const Node& node) const {
+    if (f32_[static_cast<size_t>(&node - graph_.nodes.data())]) return false;
     if (!is_float(node.outputs[0]) || node.outputs.size() != 1) return false;
     for (size_t i = 0; i < data_inputs(node); ++i) {
       if (!is_float(node.inputs[i]) || is_constant(node.inputs[i])) return false;
@@ -120,6 +124,7 @@ class Plan {
   }
 
   const Graph& graph_;
+  Vector<bool> f32_;  // per node
   // Per tensor:
   Vector<size_t> readers_;        // being an output of the graph counts
   Vector<const Node*> concat_;    // that reads it
@@ -206,6 +211,29 @@ class Quantizer {
   const std::map<int, Quantization>& numbers_;
 };
 
+Vector<int> tensors_with_numbers(const Graph& graph, const Plan& plan) {
+  Vector<int> tensors;
+  for (size_t i = 0; i < graph.tensors.size(); ++i) {
+    if (plan.has_numbers(static_cast<int>(i))) tensors.push_back(static_cast<int>(i));
+  }
+  return tensors;
+}
+
+// Sorts ranges by their tensors.
+qn_status check_ranges(const Graph& graph, const Vector<Range>& ranges, std::map<int, Range>* by_tensor) {
+  const Vector<int> tensors = tensors_to_observe(graph);
+  if (ranges.size() != tensors.size())
+    return fail(QN_INVALID_ARGUMENT, "%zu ranges of %zu tensors", ranges.size(), tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!std::isfinite(ranges[i].low) || !std::isfinite(ranges[i].high)) {
+      return fail(QN_BAD_MODEL, "tensor %d ('%.100s') has had values that are not finite", tensors[i],
+                  graph.tensors[at(tensors[i])].name.c_str());
+    }
+    (*by_tensor)[tensors[i]] = ranges[i];
+  }
+  return QN_OK;
+}
+
 // The part of a concat takes the numbers of the whole, so that it need not be rounded twice. A concat may itself be a
 // part of another.
 void share_numbers(const Plan& plan, std::map<int, Quantization>* numbers) {
@@ -251,14 +279,7 @@ float scale_of_weights(const float* weights, size_t count, float bias, float inp
   return std::max(scale, static_cast<float>(double{std::abs(bias)} / most_bias / double{input_scale}));
 }
 
-Vector<int> tensors_to_observe(const Graph& graph) {
-  const Plan plan(graph);
-  Vector<int> tensors;
-  for (size_t i = 0; i < graph.tensors.size(); ++i) {
-    if (plan.has_numbers(static_cast<int>(i))) tensors.push_back(static_cast<int>(i));
-  }
-  return tensors;
-}
+Vector<int> tensors_to_observe(const Graph& graph) { return tensors_with_numbers(graph, Plan(graph)); }
 
 Graph observed(const Graph& graph, const Vector<int>& tensors) {
   Graph copy = graph;
@@ -271,21 +292,23 @@ Graph observed(const Graph& graph, const Vector<int>& tensors) {
   return copy;
 }
 
-qn_status quantize(Graph& graph, const Vector<Range>& ranges) {
-  QN_TRY(check_plain(graph));
+Vector<size_t> quantizable_nodes(const Graph& graph) {
   const Plan plan(graph);
-  const Vector<int> tensors = tensors_to_observe(graph);
-  if (tensors.empty()) return fail(QN_UNSUPPORTED, "no node of the model can compute with bytes");
-  if (ranges.size() != tensors.size())
-    return fail(QN_INVALID_ARGUMENT, "%zu ranges of %zu tensors", ranges.size(), tensors.size());
-  std::map<int, Quantization> numbers;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (!std::isfinite(ranges[i].low) || !std::isfinite(ranges[i].high)) {
-      return fail(QN_BAD_MODEL, "tensor %d ('%.100s') has had numbers that are not finite", tensors[i],
-                  graph.tensors[at(tensors[i])].name.c_str());
-    }
-    numbers[tensors[i]] = numbers_of(ranges[i]);
+  Vector<size_t> nodes;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (plan.computes(graph.nodes[i])) nodes.push_back(i);
   }
+  return nodes;
+}
+
+qn_status quantize(Graph& graph, const Vector<Range>& ranges, const Vector<size_t>& f32) {
+  QN_TRY(check_plain(graph));
+  const Plan plan(graph, f32);
+  std::map<int, Range> observed;
+  QN_TRY(check_ranges(graph, ranges, &observed));
+  std::map<int, Quantization> numbers;
+  for (const int tensor : tensors_with_numbers(graph, plan)) numbers[tensor] = numbers_of(observed.at(tensor));
+  if (numbers.empty()) return fail(QN_UNSUPPORTED, "no node of the model can compute in int8");
   share_numbers(plan, &numbers);
   Vector<size_t> computing;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {

@@ -16,9 +16,12 @@ Vector<int> tensors_to_observe(const Graph& graph);
 // Returns a copy of the graph whose outputs are these tensors, in this order.
 Graph observed(const Graph& graph, const Vector<int>& tensors);
 
-// Quantizes the graph. `ranges` has those of tensors_to_observe(graph). Fails if a range is not finite, or if no node can
-// compute with bytes.
-qn_status quantize(Graph& graph, const Vector<Range>& ranges);
+// Returns the indices of nodes that can compute in int8.
+Vector<size_t> quantizable_nodes(const Graph& graph);
+
+// Quantizes the graph. `ranges` has those of tensors_to_observe(graph). The nodes in `f32` remain f32. Fails if a range is
+// not finite, or if no node can compute in int8.
+qn_status quantize(Graph& graph, const Vector<Range>& ranges, const Vector<size_t>& f32 = {});
 
 // A layer of bytes in the quantized graph, and the same layer in the graph before: indices of nodes.
 struct LayerPair {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "compress/reconstruct.h"
 #include "graph/file/format.h"
@@ -70,11 +71,9 @@ void reconstruct(const Graph& real, Graph* quantized, const std::vector<size_t>&
   check(optimize(*quantized));
 }
 
-}  // namespace
-
-Vector<QuantizedLayer> quantize_model(Graph& graph, const std::vector<size_t>& samples, const Sample& sample,
-                                      const SessionSettings& settings, const QuantizationOptions& options) {
-  check(make_dense(graph));
+// Observes the tensors of a model on samples.
+Vector<Range> observe_ranges(const Graph& graph, const std::vector<size_t>& samples, const Sample& sample,
+                             const SessionSettings& settings, RangeMethod method) {
   const Vector<int> tensors = tensors_to_observe(graph);
   std::vector<Histogram> histograms(tensors.size());
   if (!tensors.empty()) {
@@ -89,11 +88,109 @@ Vector<QuantizedLayer> quantize_model(Graph& graph, const std::vector<size_t>& s
       progress.step();
     }
   }
-  const Graph real = graph;
   Vector<Range> ranges;
-  for (const Histogram& histogram : histograms) ranges.push_back(histogram.range(options.ranges));
-  check(quantize(graph, ranges));
-  if (options.reconstructs) reconstruct(real, &graph, samples, sample, settings);
+  for (const Histogram& histogram : histograms) ranges.push_back(histogram.range(method));
+  return ranges;
+}
+
+// Quantizes a model until its outputs have a signal-to-noise ratio, or once.
+class Search {
+ public:
+  Search(const Graph& real, const Vector<Range>& ranges, const std::vector<size_t>& samples, const Sample& sample,
+         const SessionSettings& settings, const QuantizationOptions& options)
+      : real_(real), ranges_(ranges), samples_(samples), sample_(sample), settings_(settings), options_(options) {
+    qn_model* made = nullptr;
+    check(make_model(real, nullptr, &made));
+    model_.reset(made);
+  }
+
+  Graph run() const;
+
+ private:
+  Graph quantized(const Vector<size_t>& f32, bool reconstructs) const;
+  double snr_db(const Graph& graph, size_t samples) const;
+  bool reaches(const Graph& graph) const { return snr_db(graph, samples_.size()) >= *options_.least_snr_db; }
+  Vector<size_t> worst_first() const;
+
+  const Graph& real_;
+  const Vector<Range>& ranges_;
+  const std::vector<size_t>& samples_;
+  const Sample& sample_;
+  const SessionSettings& settings_;
+  const QuantizationOptions& options_;
+  ModelPtr model_;
+};
+
+Graph Search::quantized(const Vector<size_t>& f32, bool reconstructs) const {
+  Graph graph = real_;
+  check(quantize(graph, ranges_, f32));
+  if (reconstructs) reconstruct(real_, &graph, samples_, sample_, settings_);
+  return graph;
+}
+
+// The smallest one of all outputs, on some of the samples.
+double Search::snr_db(const Graph& graph, size_t count) const {
+  std::vector<size_t> some;
+  for (size_t i = 0; i < count; ++i) some.push_back(samples_[i * samples_.size() / count]);
+  qn_model* made = nullptr;
+  check(make_model(graph, nullptr, &made));
+  const ModelPtr model(made);
+  double least = std::numeric_limits<double>::infinity();
+  for (const OutputQuality& output : compare_outputs(model_.get(), model.get(), some, sample_, settings_))
+    least = std::min(least, output.snr_db);
+  return least;
+}
+
+// Nodes by what the outputs lose if each alone computes in int8.
+Vector<size_t> Search::worst_first() const {
+  const Vector<size_t> nodes = quantizable_nodes(real_);
+  const size_t count = std::min<size_t>(samples_.size(), 8);
+  std::vector<std::pair<double, size_t>> order;
+  Progress progress("nodes", nodes.size());
+  for (const size_t node : nodes) {
+    Vector<size_t> others;
+    for (const size_t other : nodes) {
+      if (other != node) others.push_back(other);
+    }
+    order.emplace_back(snr_db(quantized(others, false), count), node);
+    progress.step();
+  }
+  std::sort(order.begin(), order.end());
+  Vector<size_t> worst;
+  for (const auto& [snr, node] : order) worst.push_back(node);
+  return worst;
+}
+
+// Bisects how many of the worst nodes remain f32, with the nearest weights. Reconstruction takes too long for that; it
+// comes last, and only improves the result.
+Graph Search::run() const {
+  Graph graph = quantized({}, options_.reconstructs);
+  if (!options_.least_snr_db || reaches(graph)) return graph;
+  const Vector<size_t> worst = worst_first();
+  const auto first = [&](size_t count) {
+    return Vector<size_t>(worst.begin(), worst.begin() + static_cast<ptrdiff_t>(count));
+  };
+  size_t few = 0, enough = worst.size();
+  while (enough - few > 1) {
+    const size_t count = (few + enough) / 2;
+    (reaches(quantized(first(count), false)) ? enough : few) = count;
+  }
+  if (enough == worst.size()) {
+    throw Error(fmt::format("no part of the model can be int8: its outputs would have less than {} dB",
+                            *options_.least_snr_db));
+  }
+  graph = quantized(first(enough), options_.reconstructs);
+  return reaches(graph) ? graph : quantized(first(enough), false);
+}
+
+}  // namespace
+
+Vector<QuantizedLayer> quantize_model(Graph& graph, const std::vector<size_t>& samples, const Sample& sample,
+                                      const SessionSettings& settings, const QuantizationOptions& options) {
+  check(make_dense(graph));
+  const Vector<Range> ranges = observe_ranges(graph, samples, sample, settings, options.ranges);
+  const Graph real = graph;
+  graph = Search(real, ranges, samples, sample, settings, options).run();
   return quantized_layers(real, graph);
 }
 
@@ -165,7 +262,7 @@ std::vector<OutputQuality> compare_outputs(qn_model* real, qn_model* quantized, 
   const std::vector<qn_port> ports = output_ports(real);
   const bool detects = !model_graph(*real).postprocessing.detections.empty();
   std::vector<Quality> sums(ports.size());
-  Progress progress("held-out samples", samples.size());
+  Progress progress("compared samples", samples.size());
   for (const size_t i : samples) {
     const std::vector<InputData> inputs = sample(real, before.get(), i);
     run_session(before.get(), inputs);

@@ -17,6 +17,8 @@ using Sample = std::function<std::vector<InputData>(const qn_model* model, const
 struct QuantizationOptions {
   RangeMethod ranges = RangeMethod::minmax;
   bool reconstructs = false;  // weights and biases, as compress/reconstruct.h does
+  // If set, nodes whose quantization harms outputs most remain f32, until every output has this SNR on samples.
+  std::optional<double> least_snr_db;
 };
 
 // Quantizes an optimized graph. The samples of these indices calibrate. Shows progress bars. Returns the layers of the result.

@@ -107,6 +107,31 @@ TEST(Quantize, LayersComputeWithBytesAndTheRestWithFloats) {
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(want[i], got[i], 0.05);
 }
 
+TEST(Quantize, NodesMayRemainF32) {
+  const Graph floats = sample_graph();
+  const Floats x = random(192, 9);
+  const Floats want = run(floats, x)[0].floats;
+  const Vector<size_t> nodes = quantizable_nodes(floats);
+  EXPECT_EQ(nodes, (Vector<size_t>{0, 1, 2, 5}));  // concat and reshape follow, softmax has no int8 form
+  const struct {
+    Vector<size_t> f32;
+    const char* kinds;
+  } cases[] = {
+      {{5}, "quantize conv2d conv2d dequantize conv2d dequantize concat reshape fully_connected softmax"},
+      {{0, 1, 2}, "conv2d conv2d quantize conv2d quantize concat reshape fully_connected dequantize softmax"},
+      {{1}, "quantize conv2d dequantize conv2d quantize conv2d concat reshape fully_connected dequantize softmax"},
+  };
+  for (const auto& c : cases) {
+    Graph graph = floats;
+    expect_ok(quantize(graph, ranges_of(floats, x), c.f32));
+    EXPECT_EQ(kinds(graph), c.kinds);
+    const Floats got = run(graph, x)[0].floats;
+    for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(want[i], got[i], 0.05);
+  }
+  Graph graph = floats;
+  EXPECT_EQ(quantize(graph, ranges_of(floats, x), nodes), QN_UNSUPPORTED);
+}
+
 // The list of tensors grows while the name of an input is read from it, whatever room the list has.
 TEST(Quantize, NodesAreNamedAfterInputs) {
   for (size_t more = 0; more < 40; ++more) {

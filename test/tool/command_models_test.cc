@@ -396,20 +396,25 @@ TEST_F(Command, QuantizeReconstructsRounding) {
   EXPECT_EQ(read_whole(dir / "again.qn"), read_whole(dir / "own.qn"));
 }
 
-// Large numbers in the samples leave no steps for small ones, of which the output is made.
-TEST_F(Command, QuantizeSaysThatAModelIsRuined) {
+// A chain of fully-connected layers with 2 x 2 weights, named a, b and so on.
+void write_chain(const std::string& path, const std::vector<std::array<float, 4>>& weights) {
   Graph graph;
-  const int x = add_tensor(graph, "x", QN_F32, {1, 2});
+  int x = add_tensor(graph, "x", QN_F32, {1, 2});
   graph.inputs = {{.tensor = x}};
-  const float first[] = {1e4f, 0, 0, 1}, last[] = {0, 1, 0, 1};
-  const int hidden =
-      add_node(graph, OpKind::fully_connected, "a", {x, add_constant(graph, "", QN_F32, {2, 2}, first), no_tensor}, {});
-  const int y = add_node(graph, OpKind::fully_connected, "b",
-                         {hidden, add_constant(graph, "", QN_F32, {2, 2}, last), no_tensor}, {});
-  graph.tensors[at(y)].name = "y";
-  graph.outputs = {{.tensor = y}};
+  char name = 'a';
+  for (const std::array<float, 4>& w : weights)
+    x = add_node(graph, OpKind::fully_connected, String(std::string_view(&name, 1)),
+                 {x, add_constant(graph, "", QN_F32, {2, 2}, w.data()), no_tensor}, {}),
+    ++name;
+  graph.tensors[at(x)].name = "y";
+  graph.outputs = {{.tensor = x}};
   check(infer_shapes(graph));
-  check(write_model_file(graph, path("wide.qn").c_str()));
+  check(write_model_file(graph, path.c_str()));
+}
+
+// Large values in the samples leave no steps for small ones, of which the output is made.
+TEST_F(Command, QuantizeSaysThatAModelIsRuined) {
+  write_chain(path("wide.qn"), {{1e4f, 0, 0, 1}, {0, 1, 0, 1}});
   write_array("x.npy", {1, 2}, {1, 0.5f});
   const Result r = quern({"quantize", "wide.qn", "-o", "q.qn", "--calibrate", "x.npy", "--rounding", "nearest"});
   EXPECT_EQ(r.status, 0) << r.err;
@@ -423,6 +428,27 @@ TEST_F(Command, QuantizeSaysThatAModelIsRuined) {
   EXPECT_EQ(report["outputs"][0]["usable"], false);
   EXPECT_LT(report["outputs"][0]["snr_db"], 6);
   EXPECT_TRUE(fs::exists(dir / "q.qn"));
+}
+
+TEST_F(Command, QuantizeLeavesNodesInF32UntilTheOutputIsCloseEnough) {
+  write_chain(path("wide.qn"), {{1, 0.25f, -0.5f, 1}, {1e4f, 0, 0, 1}, {0, 1, 0, 1}, {0.5f, 1, 1, 0}});
+  write_array("x.npy", {1, 2}, {1, 0.7f});
+  const auto quantize = [&](const char* least) {
+    return quern({"quantize", "wide.qn", "-o", "q.qn", "--calibrate", "x.npy", "--min-snr", least, "--rounding",
+                  "nearest", "--json"});
+  };
+  const Result r = quantize("30");
+  ASSERT_EQ(r.status, 0) << r.err;
+  const json report = json::parse(r.out);
+  std::string types;
+  for (const json& layer : report["layers"]) types += layer["type"] == "f32" ? 'f' : 'q';
+  EXPECT_EQ(types, "qffq");
+  EXPECT_GE(report["outputs"][0]["snr_db"], 30);
+  fs::remove(dir / "q.qn");
+  write_chain(path("wide.qn"), {{1e4f, 0, 0, 1}, {0, 1, 0, 1}});
+  EXPECT_NE(quantize("20").err.find("no part of the model can be int8: its outputs would have less than 20 dB"),
+            std::string::npos);
+  EXPECT_FALSE(fs::exists(dir / "q.qn"));
 }
 
 TEST_F(Command, QuantizeExplainsWhatIsWrong) {

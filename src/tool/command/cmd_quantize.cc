@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "graph/file/format.h"
 #include "tool/command/command.h"
@@ -22,6 +23,7 @@ struct QuantizeArguments {
   std::string in, out, method = "mse", rounding = "reconstruct";
   std::vector<std::string> samples;
   InputFlags reading;
+  std::optional<double> least_snr;
   size_t threads = 1;
   bool json = false;
 };
@@ -157,7 +159,7 @@ int run_quantize(const QuantizeArguments& arguments) {
   const SessionSettings settings = {.threads = arguments.threads, .any_size = !arguments.reading.sizes.empty()};
   const Vector<QuantizedLayer> layers =
       quantize_model(graph, split.calibration, sample, settings,
-                     {method_named(arguments.method), arguments.rounding == "reconstruct"});
+                     {method_named(arguments.method), arguments.rounding == "reconstruct", arguments.least_snr});
   qn_model* made = nullptr;
   check(make_model(graph, nullptr, &made));
   const ModelPtr quantized(made);
@@ -200,6 +202,11 @@ Action quantize_command(CLI::App& app) {
       ->check(CLI::IsMember({"nearest", "reconstruct"}).description(""))
       ->type_name("NAME")
       ->capture_default_str();
+  app.add_option("--min-snr", arguments->least_snr,
+                 "Nodes whose quantization harms the outputs most remain f32, until each output has so many dB on the "
+                 "calibration samples. Takes several times as long")
+      ->check(CLI::Range(0.0, 150.0).description(""))
+      ->type_name("DB");
   app.add_flag("--json", arguments->json, "One JSON object on standard output");
   add_threads(app, &arguments->threads);
   add_input_flags(app, &arguments->reading);
