@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <span>
 #include <string>
 
 #include "base/status.h"
@@ -133,22 +134,27 @@ class Plan {
 
 // ---- weights ----------------------------------------------------------------------------------
 
-// Adds the weights of a layer as bytes.
-int quantized_weights(Graph& graph, const Node& node, float input_scale) {
+// Adds the weights of a layer as integers. An input scale of 0: the input is f32.
+int quantized_weights(Graph& graph, const Node& node, float input_scale, const WeightFormat& wanted) {
   const Tensor weights = graph.tensors[at(node.inputs[1])];
   const size_t rows = weights.shape[0], depth = graph.constants[at(weights.constant)].bytes / sizeof(float) / rows;
   const bool has_bias = node.inputs.size() > 2 && node.inputs[2] != no_tensor;
   const float* bias = has_bias ? constant_floats(graph, node.inputs[2]) : nullptr;
   const float* w = constant_floats(graph, node.inputs[1]);
+  const WeightFormat format = format_of_layer(wanted, rows * depth);
   Vector<int8_t> bytes(rows * depth);
   Quantization q;
   q.axis = 0;
+  q.block = format.block;
   for (size_t o = 0; o < rows; ++o) {
-    const float scale = scale_of_weights(w + o * depth, depth, bias == nullptr ? 0 : bias[o], input_scale);
-    q.scales.push_back(scale);
-    for (size_t i = 0; i < depth; ++i) {
-      const float step = std::clamp(std::nearbyint(w[o * depth + i] / scale), -127.0f, 127.0f);
-      bytes[o * depth + i] = static_cast<int8_t>(step);
+    const float least = least_scale(bias == nullptr ? 0 : bias[o], input_scale);
+    for (size_t i = 0; i < depth; i += format.run(depth)) {
+      const float* const run = w + o * depth + i;
+      const size_t count = std::min(format.run(depth), depth - i);
+      const Vector<double> values(run, run + count);
+      q.scales.push_back(scale_of_weights(values.data(), count, format, least));
+      for (size_t k = 0; k < count; ++k)
+        bytes[o * depth + i + k] = format.nearest(double{run[k]} / double{q.scales.back()});
     }
   }
   const int tensor = add_constant(graph, String(), QN_S8, weights.shape, bytes.data());
@@ -249,9 +255,26 @@ bool is_pair(const Graph& real, const Node& node, const Graph& quantized, const 
   };
   const bool has_bias = node.inputs.size() > 2 && node.inputs[2] != no_tensor;
   return node.kind == bytes.kind && is(real, node.inputs[0], QN_F32, false) && is(real, node.inputs[1], QN_F32, true) &&
-         (!has_bias || is(real, node.inputs[2], QN_F32, true)) && is(quantized, bytes.inputs[0], QN_S8, false) &&
+         (!has_bias || is(real, node.inputs[2], QN_F32, true)) &&
+         (is(quantized, bytes.inputs[0], QN_S8, false) || is(quantized, bytes.inputs[0], QN_F32, false)) &&
          is(quantized, bytes.inputs[1], QN_S8, true) &&
          tensor_of(real, node.inputs[1]).shape == tensor_of(quantized, bytes.inputs[1]).shape;
+}
+
+// 4 if all weights fit, as kernels then keep them.
+int bits_of(const Graph& graph, const Tensor& weights) {
+  const Constant& constant = graph.constants[at(weights.constant)];
+  const std::span all(static_cast<const int8_t*>(constant.data), constant.bytes);
+  return std::all_of(all.begin(), all.end(), [](int8_t w) { return w >= -8 && w <= 7; }) ? 4 : 8;
+}
+
+// Are the layer's weights f32, dense and finite?
+bool has_finite_weights(const Graph& graph, const Node& node) {
+  const Tensor& weights = tensor_of(graph, node.inputs[1]);
+  if (weights.type != QN_F32 || weights.constant < 0) return false;
+  const Constant& constant = graph.constants[at(weights.constant)];
+  const std::span all(static_cast<const float*>(constant.data), constant.bytes / sizeof(float));
+  return std::all_of(all.begin(), all.end(), [](float w) { return std::isfinite(w); });
 }
 
 // Signal to noise of a layer's weights, in decibels.
@@ -261,9 +284,11 @@ double noise_of(const Graph& real, const Node& before, const Graph& quantized, c
   const auto* const bytes = static_cast<const int8_t*>(constant.data);
   const float* const floats = constant_floats(real, before.inputs[1]);
   const Vector<float>& scales = weights.quantization.scales;
+  const size_t rows = weights.shape[0], depth = constant.bytes / rows, runs = scales.size() / rows;
+  const size_t run = weights.quantization.block == 0 ? depth : weights.quantization.block;
   double power = 0, error = 0;
   for (size_t i = 0; i < constant.bytes; ++i) {
-    const double scale = scales[scales.size() == 1 ? 0 : i / (constant.bytes / scales.size())];
+    const double scale = scales[scales.size() == 1 ? 0 : i / depth * runs + i % depth / run];
     power += double{floats[i]} * double{floats[i]};
     error += std::pow(double{floats[i]} - bytes[i] * scale, 2);
   }
@@ -271,13 +296,6 @@ double noise_of(const Graph& real, const Node& before, const Graph& quantized, c
 }
 
 }  // namespace
-
-float scale_of_weights(const float* weights, size_t count, float bias, float input_scale) {
-  float largest = 0;
-  for (size_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(weights[i]));
-  const float scale = largest > 0 ? std::max(largest / 127, smallest_scale) : 1.0f;
-  return std::max(scale, static_cast<float>(double{std::abs(bias)} / most_bias / double{input_scale}));
-}
 
 Vector<int> tensors_to_observe(const Graph& graph) { return tensors_with_numbers(graph, Plan(graph)); }
 
@@ -301,7 +319,19 @@ Vector<size_t> quantizable_nodes(const Graph& graph) {
   return nodes;
 }
 
-qn_status quantize(Graph& graph, const Vector<Range>& ranges, const Vector<size_t>& f32) {
+qn_status quantize_weights(Graph& graph, const WeightFormat& format) {
+  QN_TRY(check_plain(graph));
+  size_t layers = 0;
+  for (Node& node : graph.nodes) {
+    if (!kind_of(node.kind).has_weights() || !has_finite_weights(graph, node)) continue;
+    const int weights = quantized_weights(graph, node, 0, format);
+    node.inputs[1] = weights;
+    ++layers;
+  }
+  return layers != 0 ? optimize(graph) : fail(QN_UNSUPPORTED, "no layer of the model has f32 weights to quantize");
+}
+
+qn_status quantize(Graph& graph, const Vector<Range>& ranges, const Vector<size_t>& f32, const WeightFormat& format) {
   QN_TRY(check_plain(graph));
   const Plan plan(graph, f32);
   std::map<int, Range> observed;
@@ -322,7 +352,7 @@ qn_status quantize(Graph& graph, const Vector<Range>& ranges, const Vector<size_
     Node& node = graph.nodes[i];
     int input = node.inputs[0];
     while (!numbers.contains(input)) input = source.at(input);
-    const int weights = quantized_weights(graph, node, numbers.at(input).scales[0]);
+    const int weights = quantized_weights(graph, node, numbers.at(input).scales[0], format);
     node.inputs[1] = weights;
   }
   Quantizer(graph, numbers).run();
@@ -355,6 +385,7 @@ Vector<QuantizedLayer> quantized_layers(const Graph& real, const Graph& quantize
     layer.kind = node.kind;
     layer.bytes = in.type == QN_S8;
     layer.weights = quantized.constants[at(weights.constant)].bytes / qn_type_size(weights.type);
+    layer.weight_bits = weights.type == QN_S8 ? bits_of(quantized, weights) : 32;
     layer.noise_db = double{infinity};
     const auto pair = std::find_if(pairs.begin(), pairs.end(), [&](const LayerPair& p) { return p.bytes == i; });
     if (pair != pairs.end()) layer.noise_db = noise_of(real, real.nodes[pair->real], quantized, node);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "compress/ranges.h"
+#include "compress/rounding.h"
 #include "graph/ir/ir.h"
 
 namespace quern {
@@ -21,9 +22,12 @@ Vector<size_t> quantizable_nodes(const Graph& graph);
 
 // Quantizes the graph. `ranges` has those of tensors_to_observe(graph). The nodes in `f32` remain f32. Fails if a range is
 // not finite, or if no node can compute in int8.
-qn_status quantize(Graph& graph, const Vector<Range>& ranges, const Vector<size_t>& f32 = {});
+qn_status quantize(Graph& graph, const Vector<Range>& ranges, const Vector<size_t>& f32 = {},
+                   const WeightFormat& format = {});
+// Quantizes weights only: activations remain f32. Fails if there are none.
+qn_status quantize_weights(Graph& graph, const WeightFormat& format);
 
-// A layer of bytes in the quantized graph, and the same layer in the graph before: indices of nodes.
+// A layer of int8 weights in the quantized graph, and the same layer in the graph before: indices of nodes.
 struct LayerPair {
   size_t real, bytes;
 };
@@ -35,6 +39,7 @@ struct QuantizedLayer {
   String name;
   OpKind kind;
   bool bytes;        // does it compute with bytes?
+  int weight_bits;   // 8 or 4; 32: f32
   uint64_t weights;  // elements
   double noise_db;   // signal to noise of the weights: power of the weights to power of their rounding errors. Infinite
                      // without errors

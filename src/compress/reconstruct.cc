@@ -19,9 +19,9 @@ constexpr size_t most_columns = 8192;
 constexpr size_t most_depth = 4608;
 static_assert(most_depth * 127 <= most_weights);
 // Weights are held at those before as if so many times the mean square of what they multiply spoke for them, and more
-// strongly the fewer columns there are beside unknowns. Of 0.01 to 16, pictures that had not calibrated MobileNet v1 and
-// SqueezeNet were best off with 4.
-constexpr double least_damping = 4;
+// strongly the fewer columns there are beside unknowns. Of 0.01 to 16, photographs that had not calibrated MobileNet v1 and
+// SqueezeNet were best off with 4 where all is int8, and with 0.5 where only weights are quantized, to 4 bits.
+constexpr double damping_of_8_bits = 4, damping_of_4_bits = 0.5;
 constexpr double rounding = 1e-5;  // sums of products are floats: what they are off by, and more
 
 size_t product_of(const Vector<size_t>& shape, size_t from) {
@@ -94,18 +94,24 @@ void solve(const Vector<double>& factor, Vector<double>& x) {
 }
 
 // Rounds weights to steps, the last one first. Each makes up for what those behind it have lost: the sum of squares of
-// Lt (weights - steps) stays small.
-Vector<int8_t> rounded(const Vector<double>& factor, const Vector<double>& weights, double scale) {
-  const size_t n = weights.size();
-  Vector<int8_t> bytes(n);
-  Vector<double> lost(n, 0.0);
+// Lt (weights - steps) stays small. The weights of a run get their scale when what came before has been made up for.
+void round(const Vector<double>& factor, const Vector<double>& weights, const WeightFormat& format, float least,
+           Vector<int8_t>* bytes, Vector<float>* scales) {
+  const size_t n = weights.size(), run = format.run(n);
+  bytes->resize(n);
+  scales->resize(divide_up(n, run));
+  Vector<double> lost(n, 0.0), wanted(weights);
   for (size_t i = n; i-- > 0;) {
-    const double wanted = weights[i] + lost[i] / factor[i * n + i];
-    const double step = std::clamp(std::nearbyint(wanted / scale), -127.0, 127.0);
-    bytes[i] = static_cast<int8_t>(step);
-    for (size_t k = 0; k < i; ++k) lost[k] += (weights[i] - step * scale) * factor[i * n + k];
+    if (i + 1 == n || (i + 1) % run == 0) {
+      const size_t first = i / run * run;
+      for (size_t k = first; k <= i; ++k) wanted[k] = weights[k] + lost[k] / factor[k * n + k];
+      (*scales)[i / run] = scale_of_weights(&wanted[first], i + 1 - first, format, least);
+    }
+    const auto scale = double{(*scales)[i / run]};
+    (*bytes)[i] = format.nearest((weights[i] + lost[i] / factor[i * n + i]) / scale);
+    const double error = weights[i] - (*bytes)[i] * scale;
+    for (size_t k = 0; k < i; ++k) lost[k] += error * factor[i * n + k];
   }
-  return bytes;
 }
 
 }  // namespace
@@ -145,7 +151,7 @@ qn_status Reconstruction::Moments::add(const Vector<float>& x, const Vector<floa
   return add_products(shift, shifted);
 }
 
-void Reconstruction::Moments::finish() {
+void Reconstruction::Moments::finish(double least_damping) {
   const size_t n = real.size();
   const auto count = static_cast<double>(columns), unknowns = static_cast<double>(n);
   double whole = 0, power = 0;
@@ -163,7 +169,8 @@ void Reconstruction::Moments::finish() {
   for (size_t i = 0; i < n; ++i) products[i * n + i] += damping;
 }
 
-Reconstruction::Reconstruction(const Graph& real, const Graph& quantized, const LayerPair& layer, size_t samples)
+Reconstruction::Reconstruction(const Graph& real, const Graph& quantized, const LayerPair& layer,
+                               const WeightFormat& wanted, size_t samples)
     : node_(real.nodes[layer.real]),
       weights_(tensor_of(real, node_.inputs[1])),
       weight_data_(constant_floats(real, node_.inputs[1])),
@@ -171,11 +178,12 @@ Reconstruction::Reconstruction(const Graph& real, const Graph& quantized, const 
       layer_(layer),
       groups_(node_.kind == OpKind::conv2d ? node_.attributes.groups : 1),
       depth_(product_of(weights_.shape, 1)),
+      format_(format_of_layer(wanted, weights_.shape[0] * depth_)),
       columns_(divide_up(most_columns, std::max<size_t>(samples, 1))),
       generator_(static_cast<uint32_t>(layer.bytes)),
       moments_(groups_) {
   const Quantization& input = tensor_of(quantized, quantized.nodes[layer.bytes].inputs[0]).quantization;
-  scale_ = input.scales[0];
+  scale_ = input.scales.empty() ? 0 : input.scales[0];
   zero_ = input.zero_points.empty() ? 0 : input.zero_points[0];
   for (Moments& m : moments_) {
     m.real.resize(depth_), m.bytes.resize(depth_);
@@ -183,7 +191,9 @@ Reconstruction::Reconstruction(const Graph& real, const Graph& quantized, const 
   }
 }
 
-qn_status Reconstruction::add(const float* real, const int8_t* bytes, const Vector<size_t>& shape) {
+qn_status Reconstruction::add(const float* real, const void* quantized, const Vector<size_t>& shape) {
+  const auto* const bytes = static_cast<const int8_t*>(quantized);
+  const auto* const floats = static_cast<const float*>(quantized);
   const Window window = window_of(node_, weights_.shape, shape);
   const size_t of_group = depth_ / window.taps(), channels = of_group * groups_;  // of the input
   const size_t images = product_of(shape, 0) / (window.h.in * window.w.in * channels);
@@ -196,7 +206,11 @@ qn_status Reconstruction::add(const float* real, const int8_t* bytes, const Vect
       for (size_t k = 0; k < of_group; ++k) {
         const size_t to = (tap * of_group + k) * count + column, from = pixel * channels + group * of_group + k;
         x[to] = pixel == padding ? 0 : real[from];
-        x_bytes[to] = pixel == padding ? 0 : scale_ * static_cast<float>(bytes[from] - zero_);
+        if (pixel == padding) {
+          x_bytes[to] = 0;
+        } else {
+          x_bytes[to] = scale_ == 0 ? floats[from] : scale_ * static_cast<float>(bytes[from] - zero_);
+        }
       }
     };
     for (size_t i = 0; i < count; ++i) {
@@ -215,54 +229,67 @@ std::optional<Reconstruction::Channel> Reconstruction::fit(const Moments& moment
     for (size_t k = 0; k < depth_; ++k) weights[k] += double{before[i]} * moments.shifted[i * depth_ + k];
   }
   solve(factor, weights);
-  Vector<float> floats(depth_);
-  for (size_t i = 0; i < depth_; ++i) floats[i] = static_cast<float>(weights[i] += double{before[i]});
-  if (!std::all_of(floats.begin(), floats.end(), [](float x) { return std::isfinite(x); })) return std::nullopt;
-  double bias = bias_ == nullptr ? 0 : double{bias_[o]};
-  Channel channel;
-  channel.scale = scale_of_weights(floats.data(), depth_, static_cast<float>(bias), scale_);
-  const auto scale = double{channel.scale};
-  channel.bytes = rounded(factor, weights, scale);
+  for (size_t i = 0; i < depth_; ++i) weights[i] += double{before[i]};
+  if (!std::all_of(weights.begin(), weights.end(), [](double x) { return std::isfinite(static_cast<float>(x)); }))
+    return std::nullopt;
+  const float bias = bias_ == nullptr ? 0 : bias_[o];
+  Channel channel = {.bytes = {}, .scales = {}, .bias = double{bias}};
+  round(factor, weights, format_, least_scale(bias, scale_), &channel.bytes, &channel.scales);
   for (size_t i = 0; i < depth_; ++i) {
-    bias += double{before[i]} * moments.real[i] - channel.bytes[i] * scale * moments.bytes[i];
+    const auto scale = double{channel.scales[i / format_.run(depth_)]};
+    channel.bias += double{before[i]} * moments.real[i] - channel.bytes[i] * scale * moments.bytes[i];
   }
-  const double steps = std::nearbyint(bias / (scale * double{scale_}));
-  if (!(std::abs(steps) <= most_bias)) return std::nullopt;
-  channel.bias = static_cast<int32_t>(steps);
+  if (scale_ != 0) channel.bias = std::nearbyint(channel.bias / (double{channel.scales[0]} * double{scale_}));
+  if (!(std::abs(channel.bias) <= most_bias)) return std::nullopt;
   return channel;
 }
 
 void Reconstruction::finish(Graph& quantized) {
   Node& node = quantized.nodes[layer_.bytes];
   const auto constant = [&](int tensor) { return quantized.constants[at(tensor_of(quantized, tensor).constant)].data; };
-  Quantization scales = tensor_of(quantized, node.inputs[1]).quantization, of_bias;
-  const size_t rows = weights_.shape[0], of_group = rows / groups_;
+  Quantization scales = tensor_of(quantized, node.inputs[1]).quantization;
+  const size_t rows = weights_.shape[0], of_group = rows / groups_, runs = scales.scales.size() / rows;
   Vector<int8_t> bytes(rows * depth_);
-  Vector<int32_t> bias(rows);
+  Vector<double> bias(rows, 0.0);
   std::copy_n(static_cast<const int8_t*>(constant(node.inputs[1])), bytes.size(), bytes.begin());
-  if (has_bias(node)) std::copy_n(static_cast<const int32_t*>(constant(node.inputs[2])), rows, bias.begin());
+  if (has_bias(node) && scale_ != 0) {
+    std::copy_n(static_cast<const int32_t*>(constant(node.inputs[2])), rows, bias.begin());
+  } else if (has_bias(node)) {
+    std::copy_n(static_cast<const float*>(constant(node.inputs[2])), rows, bias.begin());
+  }
   for (size_t group = 0; group < groups_; ++group) {
     Moments& moments = moments_[group];
     if (moments.columns == 0) return;
-    moments.finish();
+    moments.finish(format_.bits == 4 ? damping_of_4_bits : damping_of_8_bits);
     factorize(moments.products, depth_);
     for (size_t o = group * of_group; o < (group + 1) * of_group; ++o) {
       const std::optional<Channel> channel = fit(moments, moments.products, o);
       if (!channel) continue;
       std::copy(channel->bytes.begin(), channel->bytes.end(), bytes.begin() + static_cast<ptrdiff_t>(o * depth_));
-      scales.scales[o] = channel->scale;
+      std::copy(channel->scales.begin(), channel->scales.end(),
+                scales.scales.begin() + static_cast<ptrdiff_t>(o * runs));
       bias[o] = channel->bias;
     }
   }
-  of_bias.scales = scales.scales;
-  for (float& scale : of_bias.scales) scale *= scale_;
-  of_bias.axis = rows == 1 ? -1 : 0;
-  const int weights = add_constant(quantized, String(), QN_S8, weights_.shape, bytes.data());
-  quantized.tensors[at(weights)].quantization = std::move(scales);
-  const int added = add_constant(quantized, String(), QN_S32, {rows}, bias.data());
-  quantized.tensors[at(added)].quantization = std::move(of_bias);
   node.inputs.resize(3);
-  node.inputs[1] = weights, node.inputs[2] = added;
+  node.inputs[2] = add_bias(quantized, scales, bias);
+  node.inputs[1] = add_constant(quantized, String(), QN_S8, weights_.shape, bytes.data());
+  quantized.tensors[at(node.inputs[1])].quantization = std::move(scales);
+}
+
+// Adds the bias: in steps of input times weights, or f32 if the input is.
+int Reconstruction::add_bias(Graph& quantized, const Quantization& of_weights, const Vector<double>& bias) const {
+  if (scale_ == 0) {
+    const Vector<float> floats(bias.begin(), bias.end());
+    return add_constant(quantized, String(), QN_F32, {bias.size()}, floats.data());
+  }
+  const Vector<int32_t> steps(bias.begin(), bias.end());
+  const int added = add_constant(quantized, String(), QN_S32, {bias.size()}, steps.data());
+  Quantization& numbers = quantized.tensors[at(added)].quantization;
+  numbers.scales = of_weights.scales;
+  for (float& scale : numbers.scales) scale *= scale_;
+  numbers.axis = bias.size() == 1 ? -1 : 0;
+  return added;
 }
 
 }  // namespace quern

@@ -25,10 +25,12 @@ bool can_reconstruct(const Graph& real, const LayerPair& layer);
 class Reconstruction {
  public:
   // Expects about so many samples. `real` outlives this.
-  Reconstruction(const Graph& real, const Graph& quantized, const LayerPair& layer, size_t samples);
+  Reconstruction(const Graph& real, const Graph& quantized, const LayerPair& layer, const WeightFormat& wanted,
+                 size_t samples);
 
-  // Adds a sample: what the layer reads in either graph, both of this shape.
-  qn_status add(const float* real, const int8_t* bytes, const Vector<size_t>& shape);
+  // Adds a sample: what the layer reads in either graph, both of this shape. In the quantized one it is int8, or f32 if
+  // only weights are quantized.
+  qn_status add(const float* real, const void* quantized, const Vector<size_t>& shape);
   // Gives the layer other weights and another bias; the last call. A channel for which they would be too large keeps its
   // own.
   void finish(Graph& quantized);
@@ -43,13 +45,14 @@ class Reconstruction {
     // Adds columns, as those of a matrix.
     qn_status add(const Vector<float>& x, const Vector<float>& x_bytes, size_t count);
     // Makes means of `real` and `bytes`, and the others moments around them; damps `products`.
-    void finish();
+    void finish(double least_damping);
   };
   struct Channel {
     Vector<int8_t> bytes;
-    float scale;
-    int32_t bias;
+    Vector<float> scales;  // of its runs
+    double bias;
   };
+  int add_bias(Graph& quantized, const Quantization& of_weights, const Vector<double>& bias) const;
   std::optional<Channel> fit(const Moments& moments, const Vector<double>& factor, size_t o) const;
 
   const Node& node_;
@@ -58,7 +61,8 @@ class Reconstruction {
   const float* bias_;  // NULL: 0
   LayerPair layer_;
   size_t groups_, depth_;
-  float scale_;  // of the input's bytes
+  WeightFormat format_;
+  float scale_;  // of the input's bytes; 0: it is f32
   int32_t zero_;
   size_t columns_;  // of a sample at most
   std::mt19937 generator_;

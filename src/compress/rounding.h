@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace quern {
 
@@ -11,7 +12,23 @@ constexpr double most_bias = 0x1p29;           // steps of a bias: leaves room f
 
 constexpr float smallest_scale = 1e-20f;  // far below any that matters, so that quotients of scales are floats
 
-// The scale of an output channel's weights. A bias that is huge beside the weights needs larger steps.
-float scale_of_weights(const float* weights, size_t count, float bias, float input_scale);
+// The integers of a layer's weights.
+struct WeightFormat {
+  int bits = 8;      // 8: -127 to 127; 4: -8 to 7
+  size_t block = 0;  // successive elements of an output channel that share a scale; 0: all
+
+  int8_t nearest(double steps) const;
+  // Elements that share a scale, of `depth` for each output channel.
+  size_t run(size_t depth) const { return block == 0 ? depth : block; }
+};
+
+// Small layers cost few bytes, and the first one much accuracy: they have 8 bits and a scale for each output channel.
+WeightFormat format_of_layer(const WeightFormat& wanted, size_t weights);
+
+// A bias that is huge beside the weights needs larger steps. 0 if the input is f32.
+float least_scale(float bias, float input_scale);
+// The scale of weights that share one. With 8 bits the largest weight has the last step. With 4 bits it is the scale with
+// the least square error; of a block it is below 0 if the largest weight is above: there is one more step below 0.
+float scale_of_weights(const double* weights, size_t count, const WeightFormat& format, float least);
 
 }  // namespace quern

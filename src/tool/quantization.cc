@@ -53,18 +53,18 @@ class Part {
   SessionPtr session_;
 };
 
-void reconstruct(const Graph& real, Graph* quantized, const std::vector<size_t>& samples, const Sample& sample,
-                 const SessionSettings& settings) {
+void reconstruct(const Graph& real, Graph* quantized, const WeightFormat& format, const std::vector<size_t>& samples,
+                 const Sample& sample, const SessionSettings& settings) {
   const Vector<LayerPair> layers = layer_pairs(real, *quantized);
   Progress progress("layers", layers.size());
   for (const LayerPair& layer : layers) {
     progress.step();
     if (!can_reconstruct(real, layer)) continue;
-    Reconstruction reconstruction(real, *quantized, layer, samples.size());
+    Reconstruction reconstruction(real, *quantized, layer, format, samples.size());
     Part before(input_of(real, layer.real), settings), after(input_of(*quantized, layer.bytes), settings);
     for (const size_t i : samples) {
       const auto* const floats = static_cast<const float*>(before.run(sample, i));
-      check(reconstruction.add(floats, static_cast<const int8_t*>(after.run(sample, i)), before.shape()));
+      check(reconstruction.add(floats, after.run(sample, i), before.shape()));
     }
     reconstruction.finish(*quantized);
   }
@@ -123,8 +123,9 @@ class Search {
 
 Graph Search::quantized(const Vector<size_t>& f32, bool reconstructs) const {
   Graph graph = real_;
-  check(quantize(graph, ranges_, f32));
-  if (reconstructs) reconstruct(real_, &graph, samples_, sample_, settings_);
+  check(options_.f32_activations ? quantize_weights(graph, options_.weights)
+                                 : quantize(graph, ranges_, f32, options_.weights));
+  if (reconstructs) reconstruct(real_, &graph, options_.weights, samples_, sample_, settings_);
   return graph;
 }
 
@@ -188,7 +189,8 @@ Graph Search::run() const {
 Vector<QuantizedLayer> quantize_model(Graph& graph, const std::vector<size_t>& samples, const Sample& sample,
                                       const SessionSettings& settings, const QuantizationOptions& options) {
   check(make_dense(graph));
-  const Vector<Range> ranges = observe_ranges(graph, samples, sample, settings, options.ranges);
+  Vector<Range> ranges;
+  if (!options.f32_activations) ranges = observe_ranges(graph, samples, sample, settings, options.ranges);
   const Graph real = graph;
   graph = Search(real, ranges, samples, sample, settings, options).run();
   return quantized_layers(real, graph);

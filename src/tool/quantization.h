@@ -15,6 +15,8 @@ namespace quern {
 using Sample = std::function<std::vector<InputData>(const qn_model* model, const qn_session* session, size_t i)>;
 
 struct QuantizationOptions {
+  WeightFormat weights;
+  bool f32_activations = false;  // only weights are quantized
   RangeMethod ranges = RangeMethod::minmax;
   bool reconstructs = false;  // weights and biases, as compress/reconstruct.h does
   // If set, nodes whose quantization harms outputs most remain f32, until every output has this SNR on samples.

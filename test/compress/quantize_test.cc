@@ -132,6 +132,52 @@ TEST(Quantize, NodesMayRemainF32) {
   EXPECT_EQ(quantize(graph, ranges_of(floats, x), nodes), QN_UNSUPPORTED);
 }
 
+TEST(Quantize, WeightsAloneMayBeQuantized) {
+  const Graph floats = sample_graph();  // its fully-connected layer has 3,200 weights, the others fewer than 3,000
+  const Floats x = random(192, 9), want = run(floats, x)[0].floats;
+  double last = 0;
+  for (const WeightFormat& format :
+       {WeightFormat{4, 0}, WeightFormat{4, 32}, WeightFormat{8, 0}, WeightFormat{8, 32}}) {
+    Graph graph = floats;
+    expect_ok(quantize_weights(graph, format));
+    EXPECT_EQ(kinds(graph), "conv2d conv2d conv2d concat reshape fully_connected softmax");
+    const Vector<QuantizedLayer> layers = quantized_layers(floats, graph);
+    ASSERT_EQ(layers.size(), 4u);
+    for (const QuantizedLayer& layer : layers) EXPECT_EQ(layer.weight_bits, layer.weights < 3000 ? 8 : format.bits);
+    EXPECT_GT(layers[3].noise_db, last) << "finer than the one before";
+    last = layers[3].noise_db;
+    const Tensor& weights = tensor_of(graph, graph.nodes[5].inputs[1]);
+    EXPECT_EQ(weights.quantization.scales.size(), format.block == 0 ? 5u : 5u * 20);
+    const Floats got = run(graph, x)[0].floats;
+    for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(want[i], got[i], format.bits == 8 ? 0.01 : 0.15);
+  }
+  Builder b;
+  Attributes axis;
+  axis.axis = 1;
+  Graph none = b.done(b.node(OpKind::softmax, {b.input({2, 3})}, axis));
+  EXPECT_EQ(quantize_weights(none, {}), QN_UNSUPPORTED);
+}
+
+TEST(Quantize, ScalesOf4BitsHaveTheLeastError) {
+  for (unsigned seed = 1; seed < 20; ++seed) {
+    const Floats drawn = random(32, seed);
+    const Vector<double> weights(drawn.begin(), drawn.end());
+    const auto error = [&](double scale) {
+      double sum = 0;
+      for (const double w : weights) sum += std::pow(w - WeightFormat{4, 0}.nearest(w / scale) * scale, 2);
+      return sum;
+    };
+    const double of_row = scale_of_weights(weights.data(), 32, {4, 0}, 0),
+                 of_block = scale_of_weights(weights.data(), 32, {4, 32}, 0);
+    EXPECT_GT(of_row, 0);
+    for (double scale = 0.05; scale < 0.2; scale += 0.001) {
+      EXPECT_LT(error(of_row), 1.05 * error(scale));
+      EXPECT_LT(error(of_block), 1.05 * error(of_block > 0 ? scale : -scale));
+    }
+    EXPECT_GE(scale_of_weights(weights.data(), 32, {4, 0}, 3), 3);
+  }
+}
+
 // The list of tensors grows while the name of an input is read from it, whatever room the list has.
 TEST(Quantize, NodesAreNamedAfterInputs) {
   for (size_t more = 0; more < 40; ++more) {

@@ -69,7 +69,7 @@ Graph quantized(const Graph& graph, const Floats& x, float part = 1) {
 void reconstruct(const Graph& real, Graph* bytes, const Floats& x) {
   for (const LayerPair& layer : layer_pairs(real, *bytes)) {
     if (!can_reconstruct(real, layer)) continue;
-    Reconstruction reconstruction(real, *bytes, layer, 1);
+    Reconstruction reconstruction(real, *bytes, layer, {}, 1);
     const Output before = run(input_of(real, layer.real), x)[0], after = run(input_of(*bytes, layer.bytes), x)[0];
     ASSERT_EQ(before.shape, after.shape);
     expect_ok(reconstruction.add(before.floats.data(), after.bytes.data(), after.shape));
@@ -148,6 +148,37 @@ TEST(Reconstruct, RoundingErrorsCancel) {
   const double nearest = error_of(bytes);
   reconstruct(real, &bytes, values);
   EXPECT_LT(error_of(bytes), 0.2 * nearest);
+}
+
+// Two convolutions, of 4,608 and 3,456 weights, whose activations remain f32.
+TEST(Reconstruct, WeightsOf4Bits) {
+  Geometry g = {9, 8, 32, 16, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}};
+  for (const size_t groups : {1, 2}) {
+    g.groups = groups;
+    if (groups == 2) g.out = 24, g.in = 32;
+    const Graph real = two_layers(g, groups == 1);
+    const Floats x = random(2 * g.height * g.width * 3, 5), want = run(real, x)[0].floats;
+    for (const WeightFormat& format : {WeightFormat{4, 0}, WeightFormat{4, 32}, WeightFormat{8, 32}}) {
+      SCOPED_TRACE(testing::Message() << format.bits << " bits, blocks of " << format.block);
+      Graph quantized = real;
+      expect_ok(quantize_weights(quantized, format));
+      const double nearest = squared_distance(want, run(quantized, x)[0].floats);
+      for (const LayerPair& layer : layer_pairs(real, quantized)) {
+        Reconstruction reconstruction(real, quantized, layer, format, 1);
+        const Output before = run(input_of(real, layer.real), x)[0],
+                     after = run(input_of(quantized, layer.bytes), x)[0];
+        expect_ok(reconstruction.add(before.floats.data(), after.floats.data(), after.shape));
+        reconstruction.finish(quantized);
+      }
+      expect_ok(check_graph(quantized));
+      EXPECT_LT(squared_distance(want, run(quantized, x)[0].floats), 0.7 * nearest);
+      const Vector<QuantizedLayer> layers = quantized_layers(real, quantized);
+      EXPECT_EQ(layers[0].weight_bits, 8) << "a small layer";
+      EXPECT_EQ(layers[1].weight_bits, format.bits);
+      EXPECT_FALSE(layers[1].bytes);
+      EXPECT_GT(layers[1].noise_db, format.bits == 4 ? 10 : 35);
+    }
+  }
 }
 
 // Nothing can be learnt of the weights, but the bias makes up for what bytes lose.

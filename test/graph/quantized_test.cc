@@ -259,6 +259,35 @@ TEST(QuantizedGraph, ScalesForBlocksOfWeights) {
   EXPECT_EQ(run_floats(again, x), y);
 }
 
+// Convolutions compute with the real weights that blocks stand for.
+TEST(QuantizedGraph, ConvolutionsTakeScalesForBlocks) {
+  for (const size_t groups : {1, 2, 8}) {
+    const size_t of_group = 8 / groups, depth = 9 * of_group, runs = (depth + 31) / 32;
+    const Bytes steps = drawn<int8_t>(8 * depth, -8, 7, 2);
+    std::vector<float> floats(steps.size());
+    Quantization q;
+    q.axis = 0, q.block = 32;
+    for (size_t i = 0; i < 8 * runs; ++i)
+      q.scales.push_back(i % 3 == 0 ? -0.02f : 0.01f * static_cast<float>(1 + i % 5));
+    for (size_t i = 0; i < floats.size(); ++i) floats[i] = steps[i] * q.scales[i / depth * runs + i % depth / 32];
+    std::vector<float> results[2];
+    for (const bool blocks : {false, true}) {
+      GraphBuilder b;
+      const int x = b.input("x", {2, 6, 5, 8});
+      const int w = blocks ? add_constant(b.graph, "", QN_S8, {8, 3, 3, of_group}, steps.data())
+                           : add_constant(b.graph, "", QN_F32, {8, 3, 3, of_group}, floats.data());
+      if (blocks) b.graph.tensors[at(w)].quantization = q;
+      Attributes a = window(3, 1, 1);
+      a.groups = groups;
+      b.output(b.node(OpKind::conv2d, {x, w, b.constant({8})}, a), "y");
+      std::vector<float> input;
+      for (int i = 0; i < 2 * 6 * 5 * 8; ++i) input.push_back(std::sin(static_cast<float>(i)));
+      results[blocks] = run_floats(b.done(), input);
+    }
+    EXPECT_EQ(results[0], results[1]) << groups << " groups";
+  }
+}
+
 TEST(QuantizedGraph, FaultsOfBlocksAreRefused) {
   const auto weights = [](Graph& g) -> Tensor& { return g.tensors[1]; };
   const std::vector<std::pair<const char*, std::function<void(Graph&)>>> faults = {
@@ -288,7 +317,7 @@ TEST(QuantizedGraph, FaultsOfBlocksAreRefused) {
          }
          g.inputs[0].type = g.outputs[0].type = QN_S8;
        }},
-      {"input 0 has scales for blocks, but is not the weights",
+      {"input 0 has scales for blocks, but only weights may have them",
        [&](Graph& g) {
          g.nodes[0].kind = OpKind::dequantize;
          g.nodes[0].inputs = {1};

@@ -322,7 +322,7 @@ TEST_F(Command, QuantizeReportsAndShrinksTheFile) {
             "0.01712475,0.017507,0.01742919", "--expect", "q/prob.npy", "--tolerance", "1e-6"});
   fs::copy_file(dir / "tiny.qn", dir / "copy.qn");
   const Result text = quern({"quantize", "copy.qn", "-o", "copy.qn", "--calibrate", "a.png", "--method", "mse"});
-  EXPECT_NE(text.out.find("2 of 2 layers compute with bytes; 1 samples"), std::string::npos) << text.out << text.err;
+  EXPECT_NE(text.out.find("2 of 2 layers are quantized; 1 samples"), std::string::npos) << text.out << text.err;
   EXPECT_EQ(read_whole(dir / "copy.qn"), read_whole(dir / "bytes.qn"));
 }
 
@@ -449,6 +449,45 @@ TEST_F(Command, QuantizeLeavesNodesInF32UntilTheOutputIsCloseEnough) {
   EXPECT_NE(quantize("20").err.find("no part of the model can be int8: its outputs would have less than 20 dB"),
             std::string::npos);
   EXPECT_FALSE(fs::exists(dir / "q.qn"));
+}
+
+// Convolutions with and without groups and a fully-connected layer, each with more than 3,000 weights, and a small one.
+TEST_F(Command, QuantizeMakesWeightsOf4Bits) {
+  zoo::Builder b("net", 5);
+  const zoo::Value small = b.conv("small", b.input(8), {36, 3, 1, zoo::Activation::relu});
+  const zoo::Value dense = b.conv("dense", small, {12, 3, 2, zoo::Activation::relu});
+  b.output("prob", b.softmax("prob", b.fully_connected("fc", dense, 20).tensor, 1));
+  Graph graph = b.finish();
+  check(infer_shapes(graph));
+  check(write_model_file(graph, path("net.qn").c_str()));
+  succeeds({"run", "net.qn", "--input", "a.png", "--output", "out"});
+  for (const char* block : {"0", "32"}) {
+    const Result r = quern({"quantize", "net.qn", "-o", "q.qn", "--calibrate", "a.png", "--activations", "f32",
+                            "--weight-bits", "4", "--block", block, "--json"});
+    ASSERT_EQ(r.status, 0) << r.err;
+    const json report = json::parse(r.out);
+    EXPECT_EQ(report["activations"], "f32");
+    EXPECT_EQ(report["quantized_layers"], 3);
+    const int bits[] = {8, 4, 4};
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(report["layers"][i]["weight_bits"], bits[i]) << i;
+      EXPECT_EQ(report["layers"][i]["type"], "f32");
+    }
+    EXPECT_EQ(report["usable"], true);
+    succeeds({"run", "q.qn", "--input", "a.png", "--expect", "out/prob.npy", "--tolerance", "0.05", "--output", "q"});
+    succeeds({"export", "q.qn", "-o", "q.onnx"});
+    succeeds({"convert", "q.onnx", "-o", "back.qn"});
+    succeeds({"run", "back.qn", "--input", "a.png", "--mean", "123.675,116.28,103.53", "--scale",
+              "0.01712475,0.017507,0.01742919", "--expect", "q/prob.npy", "--tolerance", "1e-5"});
+  }
+  const std::vector<std::string> flags = {"quantize", "net.qn", "-o", "q.qn", "--calibrate", "a.png"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), flags.begin(), flags.end());
+    return fails(more, 2);
+  };
+  EXPECT_NE(with({"--block", "32"}).find("needs --activations f32"), std::string::npos);
+  EXPECT_NE(with({"--min-snr", "9", "--activations", "f32"}).find("needs --activations int8"), std::string::npos);
+  with({"--weight-bits", "5"});
 }
 
 TEST_F(Command, QuantizeExplainsWhatIsWrong) {

@@ -61,11 +61,8 @@ qn_status check_inputs(const Graph& graph, const Node& node, const Vector<bool>&
     if (is_sparse(graph, tensor) && !(kind.has_weights() && i == 1)) {
       return fail_node(node, "input %zu is a sparse constant, but only weights may be sparse", i);
     }
-    const bool takes_blocks =
-        node.kind == OpKind::fully_connected || (kind.has_weights() && node.attributes.quantize_input);
-    if (has_blocks(tensor) && !(takes_blocks && i == 1)) {
-      return fail_node(node, "input %zu has scales for blocks, but is not the weights of a matrix product of floats",
-                       i);
+    if (has_blocks(tensor) && !(kind.has_weights() && i == 1)) {
+      return fail_node(node, "input %zu has scales for blocks, but only weights may have them", i);
     }
     if (parameters && i > 0 && tensor.constant < 0) return fail_node(node, "input %zu is not a constant", i);
     if (parameters && i > 0 && is_empty(tensor.shape)) return fail_node(node, "input %zu has no elements", i);

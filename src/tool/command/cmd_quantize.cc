@@ -19,11 +19,15 @@
 namespace quern {
 namespace {
 
+constexpr int f32_bits = 32;
+
 struct QuantizeArguments {
   std::string in, out, method = "mse", rounding = "reconstruct";
   std::vector<std::string> samples;
   InputFlags reading;
   std::optional<double> least_snr;
+  WeightFormat weights;
+  std::string activations = "int8";
   size_t threads = 1;
   bool json = false;
 };
@@ -36,9 +40,10 @@ nlohmann::ordered_json layer_json(const QuantizedLayer& layer) {
   nlohmann::ordered_json json = {{"name", layer.name.c_str()},
                                  {"kind", op_name(layer.kind)},
                                  {"type", layer.bytes ? "qs8c" : "f32"},
+                                 {"weight_bits", layer.weight_bits},
                                  {"weights", layer.weights}};
-  if (!layer.bytes) return json;
   if (std::isfinite(layer.noise_db)) json["weights_sqnr_db"] = layer.noise_db;
+  if (!layer.bytes) return json;
   json["input"] = numbers_json(layer.input);
   json["output"] = numbers_json(layer.output);
   return json;
@@ -74,10 +79,11 @@ nlohmann::ordered_json report(const QuantizeArguments& arguments, size_t samples
   size_t bytes = 0;
   for (const QuantizedLayer& layer : layers) {
     list.push_back(layer_json(layer));
-    bytes += layer.bytes;
+    bytes += layer.weight_bits != f32_bits;
   }
   return {{"method", arguments.method},
           {"rounding", arguments.rounding},
+          {"activations", arguments.activations},
           {"samples", samples},
           {"layers", list},
           {"quantized_layers", bytes},
@@ -87,14 +93,15 @@ nlohmann::ordered_json report(const QuantizeArguments& arguments, size_t samples
 
 void print_layers(const nlohmann::ordered_json& report) {
   for (const auto& layer : report["layers"]) {
-    const bool quantized = layer.contains("input");
+    const bool quantized = layer["weight_bits"] != f32_bits;
     const std::string noise = layer.contains("weights_sqnr_db")
                                   ? fmt::format("{:5.1f} dB", layer["weights_sqnr_db"].get<double>())
                                   : std::string(quantized ? "exact" : "");
-    fmt::print("{:<5} {:>9} weights  {:>8}  {}\n", layer["type"].get<std::string>(), layer["weights"].get<uint64_t>(),
-               noise, layer["name"].get<std::string>());
+    fmt::print("{:<5} {:>9} weights, {:>2} bits  {:>8}  {}\n", layer["type"].get<std::string>(),
+               layer["weights"].get<uint64_t>(), layer["weight_bits"].get<int>(), noise,
+               layer["name"].get<std::string>());
   }
-  fmt::print("{} of {} layers compute with bytes; {} samples; {} bytes became {}\n",
+  fmt::print("{} of {} layers are quantized; {} samples; {} bytes became {}\n",
              report["quantized_layers"].get<size_t>(), report["layers"].size(), report["samples"].get<size_t>(),
              report["source_bytes"].get<uint64_t>(), report["file_bytes"].get<uint64_t>());
 }
@@ -138,6 +145,9 @@ RangeMethod method_named(const std::string& name) {
 }
 
 int run_quantize(const QuantizeArguments& arguments) {
+  const bool f32 = arguments.activations == "f32";
+  if (arguments.weights.block != 0 && !f32) throw CLI::ValidationError("--block", "needs --activations f32");
+  if (arguments.least_snr && f32) throw CLI::ValidationError("--min-snr", "needs --activations int8");
   const ModelFiles files = {arguments.in, ""};
   ImportOptions options;
   if (!files.is_quern()) options.target = arguments.out;  // a .qn file may be rewritten in place
@@ -157,9 +167,9 @@ int run_quantize(const QuantizeArguments& arguments) {
   };
   const SampleSplit split = split_samples(rounds.size());
   const SessionSettings settings = {.threads = arguments.threads, .any_size = !arguments.reading.sizes.empty()};
-  const Vector<QuantizedLayer> layers =
-      quantize_model(graph, split.calibration, sample, settings,
-                     {method_named(arguments.method), arguments.rounding == "reconstruct", arguments.least_snr});
+  const Vector<QuantizedLayer> layers = quantize_model(graph, split.calibration, sample, settings,
+                                                       {arguments.weights, f32, method_named(arguments.method),
+                                                        arguments.rounding == "reconstruct", arguments.least_snr});
   qn_model* made = nullptr;
   check(make_model(graph, nullptr, &made));
   const ModelPtr quantized(made);
@@ -200,6 +210,20 @@ Action quantize_command(CLI::App& app) {
                  "nearest: each weight becomes the nearest byte; reconstruct: layer by layer, weights and biases are "
                  "chosen so that sums on the samples come closest to those before, which takes longer")
       ->check(CLI::IsMember({"nearest", "reconstruct"}).description(""))
+      ->type_name("NAME")
+      ->capture_default_str();
+  app.add_option("--weight-bits", arguments->weights.bits,
+                 "Bits of weights. Layers of fewer than 3,000 weights have 8 in any case")
+      ->check(CLI::IsMember({8, 4}).description(""))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--block", arguments->weights.block,
+                 "Weights of an output channel that share a scale; 0: all. Needs --activations f32")
+      ->check(CLI::IsMember({0, 32}).description(""))
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--activations", arguments->activations, "f32: quantize weights only")
+      ->check(CLI::IsMember({"int8", "f32"}).description(""))
       ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--min-snr", arguments->least_snr,

@@ -110,9 +110,25 @@ void set_window(schema::NodeProto* node, const Attributes& a, bool dilated) {
   if (dilated) set_integers(node, "dilations", std::vector<size_t>{a.dilation.h, a.dilation.w});
 }
 
+// ONNX has blocks along one dimension only; those of convolutions go through taps and channels. They become f32.
+void write_out_blocks(GraphWriter& to, const Node& node) {
+  Tensor& weights = to.graph().tensors[at(node.inputs[1])];
+  const Quantization& q = weights.quantization;
+  const Constant& constant = to.constant_of(node.inputs[1]);
+  const size_t rows = weights.shape[0], depth = constant.bytes / rows, runs = q.scales.size() / rows;
+  std::vector<float> floats(constant.bytes);
+  for (size_t i = 0; i < floats.size(); ++i) {
+    const float scale = q.scales[i / depth * runs + i % depth / q.block];
+    floats[i] = scale * static_cast<float>(static_cast<const int8_t*>(constant.data)[i]);
+  }
+  const int added = add_constant(to.graph(), String(), QN_F32, weights.shape, floats.data());
+  to.graph().tensors[at(node.inputs[1])] = to.graph().tensors[at(added)];
+}
+
 void write_conv(GraphWriter& to, const Node& node, const ExportRow& /*row*/) {
   if (node.attributes.quantize_input) return write_product_of_integers(to, node);
   const Order order = channels_first(4);
+  if (of_blocks(to, node)) write_out_blocks(to, node);
   complete_bias(to, node);
   std::vector<std::string> inputs = {to.in_order(node.inputs[0], order), to.in_order(node.inputs[1], order)};
   if (has(node, 2)) inputs.push_back(to.plain(node.inputs[2]));
