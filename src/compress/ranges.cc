@@ -110,7 +110,7 @@ Range alternated(const Vector<Bin>& bins, const Range& all) {
 
 constexpr size_t levels = 255, columns = 2048;
 
-// The histogram with columns of one width, from -`side` to `side`.
+// The histogram with columns of one width, over all values.
 Vector<double> even_histogram(const Vector<Bin>& bins, const Range& all) {
   const double width = (double{all.high} - double{all.low}) / columns;
   Vector<double> even(columns, 0.0);
