@@ -273,6 +273,7 @@ bool has_finite_weights(const Graph& graph, const Node& node) {
   const Tensor& weights = tensor_of(graph, node.inputs[1]);
   if (weights.type != QN_F32 || weights.constant < 0) return false;
   const Constant& constant = graph.constants[at(weights.constant)];
+  if (constant.sparse != nullptr) return false;
   const std::span all(static_cast<const float*>(constant.data), constant.bytes / sizeof(float));
   return std::all_of(all.begin(), all.end(), [](float w) { return std::isfinite(w); });
 }

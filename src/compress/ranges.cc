@@ -42,7 +42,7 @@ struct Steps {
 
 // ---- percentile -------------------------------------------------------------------------------
 
-constexpr double outside = 1e-5;  // the part of the values that saturates, half of it at either end
+constexpr double outside = 1e-5;  // the part of the values but zeros that saturates, half of it at either end
 
 Range covering(const Vector<Bin>& bins, const Range& all) {
   const double cut = values_in(bins) * outside / 2;

@@ -22,7 +22,7 @@ struct Range {
 // narrow one saturates the largest.
 enum class RangeMethod {
   minmax,      // covers all values
-  percentile,  // covers all but one of 100,000
+  percentile,  // covers all but one of 100,000 that are not 0
   mse,         // least mean square error
   kl,          // least Kullback-Leibler divergence between the histograms before and after (Migacz 2017, "TensorRT")
   admm,        // alternates between the nearest steps and the scale that fits them best (Leng 2018)

@@ -240,7 +240,8 @@ std::optional<Reconstruction::Channel> Reconstruction::fit(const Moments& moment
     channel.bias += double{before[i]} * moments.real[i] - channel.bytes[i] * scale * moments.bytes[i];
   }
   if (scale_ != 0) channel.bias = std::nearbyint(channel.bias / (double{channel.scales[0]} * double{scale_}));
-  if (!(std::abs(channel.bias) <= most_bias)) return std::nullopt;
+  const double most = scale_ != 0 ? most_bias : double{std::numeric_limits<float>::max()};
+  if (!(std::abs(channel.bias) <= most)) return std::nullopt;
   return channel;
 }
 

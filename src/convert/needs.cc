@@ -109,6 +109,10 @@ class Needs {
     const bool weights = kind_of(node.kind).has_weights();
     const bool bytes = !is_float(node.inputs[0]);
     type_ = !bytes && node.kind != OpKind::quantize ? KernelType::f32 : weights ? KernelType::qs8c : KernelType::qs8;
+    const bool decodes = weights && !bytes && !node.attributes.quantize_input && !is_float(node.inputs[1]);
+    calls_operators_ =
+        calls_operators_ || decodes;  // which checks and decodes weights of integers for layers of floats
+    if (decodes && tensor_of(graph_, node.inputs[1]).quantization.block != 0) kernels_.insert("gemm_qw4b");
     integers_ = integers_ || bytes || !is_float(node.outputs[0]) || (weights && !is_float(node.inputs[1]));
     if (weights && bytes) least_weight_ = least_weight_ || holds_least(tensor_of(graph_, node.inputs[1]));
     if (bytes && is_table(kind_of(node.kind))) {
@@ -126,7 +130,6 @@ class Needs {
       add_conv(node);
     } else if (node.kind == OpKind::fully_connected) {
       add_gemm();
-      if (tensor_of(graph_, node.inputs[1]).quantization.block != 0) kernels_.insert("gemm_qw4b");
     }
     if (const auto found = kernels_of.find(node.kind); found != kernels_of.end()) {
       std::istringstream families(found->second);
@@ -217,7 +220,7 @@ class Needs {
   KernelType type_ = KernelType::f32;  // of the node at hand
   bool integers_ = false;              // are there any?
   bool least_weight_ = false;          // does a layer of bytes have a weight of -128?
-  bool calls_operators_ = false;       // does a kind of libquern-extra use op.h?
+  bool calls_operators_ = false;       // does something need all of op.h?
   std::set<std::string> operators_, algorithms_, kernels_, kinds_;
 };
 

@@ -451,7 +451,7 @@ TEST_F(Command, QuantizeLeavesNodesInF32UntilTheOutputIsCloseEnough) {
   EXPECT_FALSE(fs::exists(dir / "q.qn"));
 }
 
-// Convolutions with and without groups and a fully-connected layer, each with more than 3,000 weights, and a small one.
+// A convolution and a fully-connected layer, each with more than 3,000 weights, and a small convolution.
 TEST_F(Command, QuantizeMakesWeightsOf4Bits) {
   zoo::Builder b("net", 5);
   const zoo::Value small = b.conv("small", b.input(8), {36, 3, 1, zoo::Activation::relu});
@@ -461,19 +461,23 @@ TEST_F(Command, QuantizeMakesWeightsOf4Bits) {
   check(infer_shapes(graph));
   check(write_model_file(graph, path("net.qn").c_str()));
   succeeds({"run", "net.qn", "--input", "a.png", "--output", "out"});
-  for (const char* block : {"0", "32"}) {
+  const char* const formats[][2] = {{"4", "0"}, {"4", "32"}, {"8", "32"}};
+  for (const auto& [of_weights, block] : formats) {
     const Result r = quern({"quantize", "net.qn", "-o", "q.qn", "--calibrate", "a.png", "--activations", "f32",
-                            "--weight-bits", "4", "--block", block, "--json"});
+                            "--weight-bits", of_weights, "--block", block, "--json"});
     ASSERT_EQ(r.status, 0) << r.err;
     const json report = json::parse(r.out);
     EXPECT_EQ(report["activations"], "f32");
     EXPECT_EQ(report["quantized_layers"], 3);
-    const int bits[] = {8, 4, 4};
+    const int bits[] = {8, std::stoi(of_weights), std::stoi(of_weights)};
     for (size_t i = 0; i < 3; ++i) {
       EXPECT_EQ(report["layers"][i]["weight_bits"], bits[i]) << i;
       EXPECT_EQ(report["layers"][i]["type"], "f32");
     }
     EXPECT_EQ(report["usable"], true);
+    const std::string needs = quern({"info", "q.qn", "--needs"}).out;
+    EXPECT_NE(needs.find("api op\n"), std::string::npos) << "it decodes weights";
+    EXPECT_EQ(needs.find("kernel gemm_qw4b\n") != std::string::npos, std::string(block) == "32") << needs;
     succeeds({"run", "q.qn", "--input", "a.png", "--expect", "out/prob.npy", "--tolerance", "0.05", "--output", "q"});
     succeeds({"export", "q.qn", "-o", "q.onnx"});
     succeeds({"convert", "q.onnx", "-o", "back.qn"});

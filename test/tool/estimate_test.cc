@@ -328,6 +328,22 @@ Graph network_of_bytes(const char* name) {
   return graph;
 }
 
+// Of convolutions, pointwise ones alone have kernels for weights of 4 bits.
+TEST(Layers, Of4BitsArePointwise) {
+  Graph graph = build_zoo("squeezenet_v1.1", 1);
+  check(infer_shapes(graph));
+  check(optimize(graph));
+  check(quantize_weights(graph, {4, 32}));
+  size_t pointwise = 0, others = 0;
+  for (const Layer& layer : layers_of(graph)) {
+    EXPECT_TRUE(layer.pointwise || layer.type != KernelType::qw4b);
+    pointwise += layer.type == KernelType::qw4b;
+    others += layer.type == KernelType::f32 && !layer.pointwise;
+  }
+  EXPECT_GT(pointwise, 8u);
+  EXPECT_GT(others, 8u);
+}
+
 // Kryo is left out: it adds up products of bytes so slowly that Winograd's algorithm for floats is a match for them.
 TEST(Estimate, ModelsOfBytesAreFasterThanThoseOfFloats) {
   for (const char* name : {"mobilenet_v2", "squeezenet_v1.1"}) {

@@ -114,7 +114,7 @@ class Polyline {
   Vector<RansKnot> knots() const {
     Vector<RansKnot> knots;
     size_t before = 0;
-    for (const size_t s : kept_) knots.push_back({static_cast<uint8_t>(s + 1 - before), levels_[s]}), before = s + 1;
+    for (const size_t s : kept_) knots.push_back({static_cast<uint8_t>(s - before), levels_[s]}), before = s;
     return knots;
   }
 

@@ -8,7 +8,7 @@
 
 namespace quern {
 
-// Tries numbers of tables, for rows and for columns, and returns the shortest stream.
+// The matrix has an element at least. Tries numbers of tables, for rows and for columns, and returns the shortest stream.
 Vector<unsigned char> encode_rans(std::span<const int8_t> matrix, size_t rows, size_t depth);
 
 }  // namespace quern

@@ -95,17 +95,18 @@ bool rans_frequencies(std::span<const uint8_t, rans_symbols> levels, std::span<u
 
 bool rans_levels(std::span<const RansKnot> knots, std::span<uint8_t, rans_symbols> levels) {
   std::fill(levels.begin(), levels.end(), uint8_t{0});
-  size_t before = 0, at = 0;  // symbols + 129
+  size_t at = 0;  // symbol + 128
   unsigned level = 0;
   for (const RansKnot& knot : knots) {
-    before = at, at += knot.distance;
-    if (knot.distance == 0 || at > rans_symbols) return false;
+    const size_t before = at;
+    at += knot.distance;
+    if ((knot.distance == 0 && &knot != knots.data()) || at >= rans_symbols) return false;
     const bool absent = level == 0 || knot.level == 0;
     for (size_t s = before + 1; s < at && !absent; ++s) {
       const size_t sum = level * (at - s) + knot.level * (s - before);
-      levels[s - 1] = static_cast<uint8_t>((sum + knot.distance / 2U) / knot.distance);
+      levels[s] = static_cast<uint8_t>((sum + knot.distance / 2U) / knot.distance);
     }
-    levels[at - 1] = knot.level;
+    levels[at] = knot.level;
     level = knot.level;
   }
   return true;
@@ -147,8 +148,11 @@ RansTable::RansTable(std::span<const uint16_t, rans_symbols> frequencies) {
 
 qn_status RansRows::open(std::span<const unsigned char> stream, size_t rows, size_t depth, RansRows* to) {
   RansHeader header;
+  size_t count;
+  if (!checked_mul(rows, depth, &count) || count == 0 || count > SIZE_MAX / 8)
+    return fail(QN_BAD_MODEL, "coded weights of %zu x %zu", rows, depth);
   to->depth_ = depth;
-  if (!stream.empty() && stream[0] == 0) return to->read_small(stream.subspan(1), rows);
+  if (!stream.empty() && stream[0] == 0) return to->read_small(stream.subspan(1), count);
   if (stream.size() < sizeof header) return fail(QN_BAD_MODEL, "coded weights end in their header");
   std::memcpy(&header, stream.data(), sizeof header);
   stream = stream.subspan(sizeof header);
@@ -163,10 +167,8 @@ qn_status RansRows::open(std::span<const unsigned char> stream, size_t rows, siz
 }
 
 // All elements, which are read from a copy then.
-qn_status RansRows::read_small(std::span<const unsigned char> stream, size_t rows) {
-  size_t count;
-  if (!checked_mul(rows, depth_, &count) || count > rans_most_small)
-    return fail(QN_BAD_MODEL, "coded weights have no table");
+qn_status RansRows::read_small(std::span<const unsigned char> stream, size_t count) {
+  if (count > rans_most_small) return fail(QN_BAD_MODEL, "coded weights have no table");
   small_.resize(count);
   const bool good = decode_small(stream, depth_, small_.data(), count);
   return good ? QN_OK : fail(QN_BAD_MODEL, "coded weights are damaged");
@@ -178,8 +180,8 @@ qn_status RansRows::read_classes(std::span<const unsigned char> stream, size_t c
   const size_t bytes = divide_up(count * bits, 8), states_bytes = rans_states * sizeof(uint32_t);
   if (stream.size() < states_bytes || bytes > stream.size() - states_bytes)
     return fail(QN_BAD_MODEL, "coded weights end before their first row");
-  classes_.resize(count);
-  for (size_t i = 0; i < count; ++i) {
+  classes_.resize(bits == 0 ? 0 : count);
+  for (size_t i = 0; i < classes_.size(); ++i) {
     const size_t at = i * bits;
     unsigned c = 0;
     for (unsigned b = 0; b < bits; ++b) c |= (stream[(at + b) / 8] >> (at + b) % 8 & 1U) << b;
@@ -216,9 +218,9 @@ qn_status RansRows::read(size_t count, int8_t* to) {
   for (; count > 0; --count, to += depth_, ++row_) {
     if (by_column_) {
       decode_row(
-          depth_, [&](size_t i) -> const RansTable& { return tables_[classes_[i]]; }, &words, &states_, to);
+          depth_, [&](size_t i) -> const RansTable& { return table_of(i); }, &words, &states_, to);
     } else {
-      const RansTable& table = tables_[classes_[row_]];
+      const RansTable& table = table_of(row_);
       decode_row(
           depth_, [&](size_t) -> const RansTable& { return table; }, &words, &states_, to);
     }

@@ -1,7 +1,7 @@
 // Decodes matrices of int8 weights: rANS (Duda 2013, "Asymmetric numeral systems") with a few probability tables.
 //
 // Each row has one of up to 16 tables, so that rows of like weights share one; or each column has, as suits the taps of
-// depthwise kernels. A table is an alias table (Walker 1974; Giesen 2014), of 4.5 KB instead of a slot for each of its
+// depthwise kernels. A table is an alias table (Walker 1974; Giesen 2014), of 3.3 KB instead of a slot for each of its
 // 16,384 probabilities. Four states take turns, so that a processor works on four elements at once. A stream:
 //
 //     header     6 bytes: RansHeader
@@ -39,11 +39,11 @@ bool rans_frequencies(std::span<const uint8_t, rans_symbols> levels, std::span<u
 
 // The levels of a table are a polyline: what its distribution looks like needs few knots.
 struct RansKnot {
-  uint8_t distance;  // from the knot before, or from symbol -129
+  uint8_t distance;  // from the knot before; the first one's from symbol -128
   uint8_t level;
 };
 // Levels of all symbols (by symbol + 128): between two knots they are interpolated, but 0 if one of the two is; outside of
-// them they are 0. A distance of 0, a knot beyond symbol 127: false.
+// them they are 0. A distance of 0 after the first knot, a knot beyond symbol 127: false.
 bool rans_levels(std::span<const RansKnot> knots, std::span<uint8_t, rans_symbols> levels);
 
 constexpr size_t rans_most_small = 8192;
@@ -83,7 +83,7 @@ class RansTable {
 // Decodes a matrix from the first row to the last.
 class RansRows {
  public:
-  // Checks what comes before the words. The stream must outlive this.
+  // Checks what comes before the words. The stream must outlive this. The matrix has an element at least.
   static qn_status open(std::span<const unsigned char> stream, size_t rows, size_t depth, RansRows* rows_of);
 
   // Writes the next rows: as many as `to` has room for.
@@ -92,14 +92,15 @@ class RansRows {
   qn_status finish() const;
 
  private:
-  qn_status read_small(std::span<const unsigned char> stream, size_t rows);
+  const RansTable& table_of(size_t line) const { return tables_[classes_.empty() ? 0 : classes_[line]]; }
+  qn_status read_small(std::span<const unsigned char> stream, size_t count);
   qn_status read_tables(std::span<const uint8_t> bytes, size_t count);
   qn_status read_classes(std::span<const unsigned char> stream, size_t count);
 
   size_t depth_ = 0, row_ = 0;
   bool by_column_ = false;
   Vector<RansTable> tables_;
-  Vector<uint8_t> classes_;
+  Vector<uint8_t> classes_;      // none if there is one table
   Vector<unsigned char> small_;  // without tables: all elements
   std::array<uint32_t, rans_states> states_;
   const unsigned char *next_ = nullptr, *end_ = nullptr;

@@ -198,10 +198,11 @@ Action quantize_command(CLI::App& app) {
                  "out where there is only one. A hundred pictures are usually enough")
       ->required()
       ->type_name("[NAME=]FILE|DIR");
-  app.add_option("--method", arguments->method,
-                 "How the range of a tensor is chosen from its values on the samples. minmax: from the smallest to the "
-                 "largest; percentile: all but one of 100,000 values; mse: least mean square error; kl: least KL "
-                 "divergence between the histograms before and after; admm: alternating least squares")
+  app.add_option(
+         "--method", arguments->method,
+         "How the range of a tensor is chosen from its values on the samples. minmax: from the smallest to the "
+         "largest; percentile: all but one of 100,000 that are not 0; mse: least mean square error; kl: least KL "
+         "divergence between the histograms before and after; admm: alternating least squares")
       ->check(
           CLI::IsMember(std::vector<std::string>(std::begin(range_methods), std::end(range_methods))).description(""))
       ->type_name("NAME")

@@ -102,7 +102,7 @@ KernelType type_of(const Graph& graph, const Node& node, const Layer& layer) {
   const bool blocks = weights.quantization.block != 0;
   if (of_bytes(tensor_of(graph, node.inputs[0]))) return KernelType::qs8c;
   if (node.attributes.quantize_input) return blocks ? KernelType::qd8b4 : KernelType::qd8c;
-  if (packs_4_bits(graph, node, layer)) return KernelType::qw4b;
+  if (layer.pointwise && !layer.depthwise() && packs_4_bits(graph, node, layer)) return KernelType::qw4b;
   const bool one_row = layer.pointwise && !layer.depthwise() && layer.pixels() * layer.images == 1;
   return one_row && of_bytes(weights) && !blocks ? KernelType::qw8c : KernelType::f32;
 }

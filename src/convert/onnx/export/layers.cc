@@ -2,6 +2,9 @@
 //
 // Layers that quantize their input while they run become DynamicQuantizeLinear and MatMulInteger or, with scales for
 // blocks of weights, MatMulNBits of ONNX Runtime.
+#include <algorithm>
+#include <span>
+
 #include "base/math.h"
 #include "convert/onnx/export/rows.h"
 
@@ -62,6 +65,12 @@ std::string product_of_blocks(GraphWriter& to, const Node& node) {
   return product->output(0);
 }
 
+bool fit_4_bits(GraphWriter& to, const Node& node) {
+  const Constant& constant = to.constant_of(node.inputs[1]);
+  const std::span all(static_cast<const int8_t*>(constant.data), constant.bytes);
+  return std::all_of(all.begin(), all.end(), [](int8_t w) { return w >= -8 && w <= 7; });
+}
+
 bool of_blocks(GraphWriter& to, const Node& node) { return to.tensor(node.inputs[1]).quantization.block != 0; }
 
 // Rows, or pixels, times weights of integers, which stay integers.
@@ -82,20 +91,36 @@ void complete_bias(GraphWriter& to, const Node& node) {
   to.graph().tensors[at(node.inputs[2])].quantization = std::move(q);
 }
 
+// ONNX has blocks along one dimension only, MatMulNBits those of 4 bits. Others become f32: adds them for this node.
+int real_weights(GraphWriter& to, const Node& node) {
+  const Tensor& weights = to.tensor(node.inputs[1]);
+  const Quantization& q = weights.quantization;
+  const Constant& constant = to.constant_of(node.inputs[1]);
+  const size_t rows = weights.shape[0], depth = constant.bytes / rows, runs = q.scales.size() / rows;
+  std::vector<float> floats(constant.bytes);
+  for (size_t i = 0; i < floats.size(); ++i) {
+    const float scale = q.scales[i / depth * runs + i % depth / q.block];
+    floats[i] = scale * static_cast<float>(static_cast<const int8_t*>(constant.data)[i]);
+  }
+  return add_constant(to.graph(), String(), QN_F32, weights.shape, floats.data());
+}
+
 void write_fully_connected(GraphWriter& to, const Node& node, const ExportRow& /*row*/) {
-  if (node.attributes.quantize_input || of_blocks(to, node)) return write_product_of_integers(to, node);
+  const bool blocks = of_blocks(to, node);
+  if (node.attributes.quantize_input || (blocks && fit_4_bits(to, node))) return write_product_of_integers(to, node);
+  const int matrix = blocks ? real_weights(to, node) : node.inputs[1];
   const size_t rank = to.tensor(node.inputs[0]).shape.size();
   complete_bias(to, node);
   const std::string x = to.plain(node.inputs[0]);
   std::string value;
   if (rank == 2) {
-    std::vector<std::string> inputs = {x, to.plain(node.inputs[1])};
+    std::vector<std::string> inputs = {x, to.plain(matrix)};
     if (has(node, 2)) inputs.push_back(to.plain(node.inputs[2]));
     schema::NodeProto* gemm = to.add_op("Gemm", node_name(node), inputs);
     set_integer(gemm, "transB", 1);
     value = gemm->output(0);
   } else {
-    value = to.add("MatMul", node_name(node), {x, to.in_order(node.inputs[1], {1, 0})});
+    value = to.add("MatMul", node_name(node), {x, to.in_order(matrix, {1, 0})});
     if (has(node, 2)) value = to.add("Add", node_name(node, "bias"), {value, to.plain(node.inputs[2])});
   }
   to.define(node, value, source_order(rank));
@@ -110,27 +135,12 @@ void set_window(schema::NodeProto* node, const Attributes& a, bool dilated) {
   if (dilated) set_integers(node, "dilations", std::vector<size_t>{a.dilation.h, a.dilation.w});
 }
 
-// ONNX has blocks along one dimension only; those of convolutions go through taps and channels. They become f32.
-void write_out_blocks(GraphWriter& to, const Node& node) {
-  Tensor& weights = to.graph().tensors[at(node.inputs[1])];
-  const Quantization& q = weights.quantization;
-  const Constant& constant = to.constant_of(node.inputs[1]);
-  const size_t rows = weights.shape[0], depth = constant.bytes / rows, runs = q.scales.size() / rows;
-  std::vector<float> floats(constant.bytes);
-  for (size_t i = 0; i < floats.size(); ++i) {
-    const float scale = q.scales[i / depth * runs + i % depth / q.block];
-    floats[i] = scale * static_cast<float>(static_cast<const int8_t*>(constant.data)[i]);
-  }
-  const int added = add_constant(to.graph(), String(), QN_F32, weights.shape, floats.data());
-  to.graph().tensors[at(node.inputs[1])] = to.graph().tensors[at(added)];
-}
-
 void write_conv(GraphWriter& to, const Node& node, const ExportRow& /*row*/) {
   if (node.attributes.quantize_input) return write_product_of_integers(to, node);
   const Order order = channels_first(4);
-  if (of_blocks(to, node)) write_out_blocks(to, node);
+  const int filter = of_blocks(to, node) ? real_weights(to, node) : node.inputs[1];
   complete_bias(to, node);
-  std::vector<std::string> inputs = {to.in_order(node.inputs[0], order), to.in_order(node.inputs[1], order)};
+  std::vector<std::string> inputs = {to.in_order(node.inputs[0], order), to.in_order(filter, order)};
   if (has(node, 2)) inputs.push_back(to.plain(node.inputs[2]));
   schema::NodeProto* conv = to.add_op("Conv", node_name(node), inputs);
   Attributes a = node.attributes;
