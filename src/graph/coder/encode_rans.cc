@@ -6,7 +6,6 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
-#include <optional>
 #include <vector>
 
 #include "base/math.h"
@@ -92,23 +91,13 @@ class Polyline {
   bool remove(double most) {
     size_t best = 0;
     for (size_t k = 1; k + 1 < kept_.size(); ++k) {
-      const double bits = change(point(k - 1), {}, point(k + 1), nullptr);
+      const double bits = change(kept_[k - 1], kept_[k + 1], nullptr);
       if (bits < most) most = bits, best = k;
     }
     if (best == 0) return false;
-    change(point(best - 1), {}, point(best + 1), this);
+    change(kept_[best - 1], kept_[best + 1], this);
     kept_.erase(kept_.begin() + static_cast<ptrdiff_t>(best));
     return true;
-  }
-
-  // Moves each knot up or down where that takes fewer bits.
-  void refit() {
-    for (size_t k = 0; k < kept_.size(); ++k) {
-      if (levels_[kept_[k]] == 0) continue;
-      for (const int step : {-4, 4, -2, 2, -1, 1}) {
-        while (move(k, step)) {}
-      }
-    }
   }
 
   Vector<RansKnot> knots() const {
@@ -119,15 +108,8 @@ class Polyline {
   }
 
  private:
-  struct Point {
-    size_t symbol, level;
-  };
-  Point point(size_t k) const { return {kept_[k], levels_[kept_[k]]}; }
-
-  // The bits that a line from `a` to `b`, through `middle` if there is one, takes more than now. Draws it if wanted.
-  double change(Point a, std::optional<Point> middle, Point b, Polyline* drawn) const;
-  // Changes the level of a knot if that takes fewer bits.
-  bool move(size_t k, int step);
+  // The bits that a line between two symbols takes more than now. Draws it if wanted.
+  double change(size_t a, size_t b, Polyline* drawn) const;
 
   const Counts& counts_;
   Levels levels_;
@@ -135,17 +117,11 @@ class Polyline {
   double values_ = 0, weights_ = 0;
 };
 
-double Polyline::change(Point a, std::optional<Point> middle, Point b, Polyline* drawn) const {
+double Polyline::change(size_t a, size_t b, Polyline* drawn) const {
+  const size_t from = levels_[a], to = levels_[b], length = b - a;
   double bits = 0, weights = weights_;
-  for (size_t s = a.symbol; s <= b.symbol; ++s) {
-    const bool first = middle && s <= middle->symbol;
-    const Point from = middle && !first ? *middle : a, to = first ? *middle : b;
-    size_t level = s == from.symbol ? from.level : to.level;
-    if (s != from.symbol && s != to.symbol) {
-      const size_t length = to.symbol - from.symbol;
-      const size_t sum = from.level * (to.symbol - s) + to.level * (s - from.symbol);
-      level = from.level == 0 || to.level == 0 ? 0 : (sum + length / 2) / length;
-    }
+  for (size_t s = a + 1; s < b; ++s) {
+    const size_t level = from == 0 || to == 0 ? 0 : (from * (b - s) + to * (s - a) + length / 2) / length;
     if (level == 0 && counts_[s] != 0) return std::numeric_limits<double>::infinity();
     bits += counts_[s] * (static_cast<double>(levels_[s]) - static_cast<double>(level)) / 8;
     weights += weight_of(level) - weight_of(levels_[s]);
@@ -153,18 +129,6 @@ double Polyline::change(Point a, std::optional<Point> middle, Point b, Polyline*
   }
   if (drawn != nullptr) drawn->weights_ = weights;
   return bits + values_ * std::log2(weights / weights_);
-}
-
-bool Polyline::move(size_t k, int step) {
-  const int level = levels_[kept_[k]] + step;
-  if (level < 1 || level > rans_most_level || kept_.size() == 1) return false;
-  const Point moved = {kept_[k], static_cast<size_t>(level)};
-  const bool first = k == 0, last = k + 1 == kept_.size();
-  const Point a = first ? moved : point(k - 1), b = last ? moved : point(k + 1);
-  const std::optional<Point> middle = first || last ? std::nullopt : std::optional<Point>(moved);
-  if (change(a, middle, b, nullptr) > -0.01) return false;
-  change(a, middle, b, this);
-  return true;
 }
 
 void Model::simplify() {

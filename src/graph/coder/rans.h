@@ -31,9 +31,9 @@ constexpr uint32_t rans_total = uint32_t{1} << rans_bits;
 constexpr uint32_t rans_least_state = uint32_t{1} << 16;  // each state is at least this; it begins, encoding, with it
 constexpr size_t rans_states = 4, rans_symbols = 256, rans_most_tables = 16, rans_table_stride = 2;
 
-// Frequencies of symbols -128..127 (by symbol + 128) that add up to rans_total. Levels are eight times the binary logarithms of
-// numbers that are in proportion to the frequencies; level 0 stands for a symbol that does not occur. All levels 0 or
-// larger than most_level: false.
+// Computes frequencies of symbols -128..127 (by symbol + 128) that add up to rans_total. A level is eight times the binary
+// logarithm of what the frequency is proportional to; level 0 stands for a symbol that does not occur. Returns false if
+// all levels are 0, or one is larger than rans_most_level.
 constexpr uint8_t rans_most_level = 160;
 bool rans_frequencies(std::span<const uint8_t, rans_symbols> levels, std::span<uint16_t, rans_symbols> frequencies);
 
@@ -75,8 +75,8 @@ class RansTable {
  private:
   static constexpr uint32_t bucket_slots = rans_total / rans_symbols;
 
-  std::array<Entry, 2 * rans_symbols>
-      entries_;                            // of each bucket: its own symbol's, and that of the symbol that fills it
+  // Of each bucket: its own symbol's entry, and that of the symbol that fills it.
+  std::array<Entry, 2 * rans_symbols> entries_;
   std::array<uint8_t, rans_symbols> own_;  // slots of the bucket that are its own symbol's
 };
 
@@ -84,7 +84,7 @@ class RansTable {
 class RansRows {
  public:
   // Checks what comes before the words. The stream must outlive this. The matrix has an element at least.
-  static qn_status open(std::span<const unsigned char> stream, size_t rows, size_t depth, RansRows* rows_of);
+  static qn_status open(std::span<const unsigned char> stream, size_t rows, size_t depth, RansRows* to);
 
   // Writes the next rows: as many as `to` has room for.
   qn_status read(size_t count, int8_t* to);
