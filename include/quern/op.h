@@ -71,6 +71,17 @@ typedef enum qn_weights_encoding {
   QN_WEIGHTS_DECODED = 2 /**< `decode` writes the rows of output channels whenever a plan needs them. */
 } qn_weights_encoding;
 
+/** What the weights of an operator hold, for who knows it: the library then reads them to pack them, and not before.
+ *  Wrong numbers make an operator slow; a `largest_sum` that is too small, or wrong extremes, make its results wrong. */
+typedef struct qn_weights_summary {
+  /** How many blocks of weights hold anything but zeros. blocks[0]: blocks of 1, 2, 4, 8 and 16 neighbouring
+   *  output channels of a group at one position of their rows; blocks[1], of integers: at those of 4 successive input
+   *  channels of a tap. The last block of a group, and of a tap, may be smaller. All 0: there are hardly any zeros. */
+  size_t blocks[2][5];
+  int8_t least, most;   /**< Integers: the smallest and the largest element. */
+  uint64_t largest_sum; /**< Integers: the largest sum of the absolute values of an output channel's elements. */
+} qn_weights_summary;
+
 /** Weights of a convolution or fully-connected operator.
  *
  *  Everything that the struct points to must stay valid and unchanged until the operator and all its plans are
@@ -92,7 +103,7 @@ typedef enum qn_weights_encoding {
  *  This version computes with QN_F32, and with QN_S8 if the weights are dense or decoded, their zero points are 0, they
  *  have no `block_length`, and the bias is of QN_S32. It returns QN_UNSUPPORTED for all else. A sum of
  *  products and bias that exceeds 32 bits wraps around, as in ONNX and TensorFlow Lite.
- *  Operators of QN_F32 also take dense weights of QN_S8 in QN_WEIGHTS_OHWI, with a bias of QN_F32. They compute with the
+ *  Operators of QN_F32 also take dense or decoded weights of QN_S8 in QN_WEIGHTS_OHWI, with a bias of QN_F32. They compute with the
  *  real numbers that these stand for, and need a quarter of the memory for the weights as they are given.
  *  For one row of input (fully connected, and 1x1 convolutions) they pack the bytes themselves, unless there is a
  *  `block_length`, or QN_ALGORITHM_SPARSE is faster: these panels take a quarter of the memory that floats would take,
@@ -134,6 +145,7 @@ typedef struct qn_weights {
                                    be shorter. 0: the whole row shares one. */
   qn_type bias_type;          /**< Type of the bias that the create function takes: QN_F32, or QN_S32 as described
                                    above. */
+  const qn_weights_summary* summary; /**< NULL: the library finds out what the weights hold. */
 } qn_weights;
 
 /** Writes struct_size and defaults: QN_F32 for weights and bias, QN_WEIGHTS_OHWI, QN_WEIGHTS_DENSE, block 1, the rest

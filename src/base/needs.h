@@ -60,6 +60,8 @@ consteval bool has_algorithm(std::string_view name) { return names(needed::algor
 consteval bool has_api(std::string_view name) { return names(needed::apis, name); }
 // Kinds of libquern-extra.
 constexpr bool has_kind(std::string_view name) { return names(needed::kinds, name); }
+// Files that the build reads beside plain ones.
+constexpr bool has_format(std::string_view name) { return names(needed::formats, name); }
 
 // Does an entry of the list name this row of a kernel table? The entry "dwconv_f32_k3s1" names the rows
 // qn_dwconv_f32_k3s1_..., the entry "dwconv_f32_np" the rows qn_dwconv_f32_np8_..., qn_dwconv_f32_np16_... and so on.
@@ -99,6 +101,7 @@ consteval bool has_operator(std::string_view) { return true; }
 consteval bool has_algorithm(std::string_view) { return true; }
 consteval bool has_api(std::string_view) { return true; }
 constexpr bool has_kind(std::string_view) { return true; }
+constexpr bool has_format(std::string_view) { return true; }
 constexpr bool has_kernel(std::string_view) { return true; }
 constexpr bool for_core(std::string_view) { return true; }
 consteval bool has_family(std::string_view) { return true; }
@@ -134,6 +137,10 @@ static_assert(!has_byte_weights || quantizes_inputs, "their sums end as those of
 
 // Only sparse kernels need weights that are stored as nonzeros, and pixel-blocked tensors.
 constexpr bool has_sparse = has_algorithm("sparse");
+// Files of version 2, whose contents are coded.
+constexpr bool has_coded = has_format("coded");
+// Constants that are not dense in memory.
+constexpr bool has_encoded = has_sparse || has_coded;
 // Convolutions and matrix products of floats, or from floats to floats. A build for models whose layers are all quantized
 // refuses them.
 constexpr bool has_float_products = has_family("gemm_f32") || has_family("igemm_f32") || has_family("dwconv_f32") ||

@@ -10,7 +10,7 @@
 
 #include "base/math.h"
 #include "base/status.h"
-#include "graph/file/sparse.h"
+#include "graph/file/encoded.h"
 #include "graph/ir/kinds.h"
 #include "graph/pass/passes.h"
 

@@ -87,7 +87,7 @@ class Plan {
   // Are the weights floats whose sums fit when they are bytes?
   bool fits(const Node& node) const {
     const Tensor& weights = graph_.tensors[at(node.inputs[1])];
-    if (weights.type != QN_F32 || graph_.constants[at(weights.constant)].sparse != nullptr) return false;
+    if (weights.type != QN_F32 || graph_.constants[at(weights.constant)].encoded != nullptr) return false;
     const float* w = constant_floats(graph_, node.inputs[1]);
     const size_t rows = weights.shape[0], depth = graph_.constants[at(weights.constant)].bytes / sizeof(float) / rows;
     for (size_t o = 0; o < rows; ++o, w += depth) {
@@ -273,7 +273,7 @@ bool has_finite_weights(const Graph& graph, const Node& node) {
   const Tensor& weights = tensor_of(graph, node.inputs[1]);
   if (weights.type != QN_F32 || weights.constant < 0) return false;
   const Constant& constant = graph.constants[at(weights.constant)];
-  if (constant.sparse != nullptr) return false;
+  if (constant.encoded != nullptr) return false;
   const std::span all(static_cast<const float*>(constant.data), constant.bytes / sizeof(float));
   return std::all_of(all.begin(), all.end(), [](float w) { return std::isfinite(w); });
 }

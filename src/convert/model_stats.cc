@@ -5,12 +5,13 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "convert/common/error.h"
 #include "convert/needs.h"
 #include "convert/node_macs.h"
-#include "graph/file/sparse.h"
+#include "graph/file/encoded.h"
 #include "graph/ir/kinds.h"
 #include "graph/ir/rules.h"
 #include "graph/pass/passes.h"
@@ -22,24 +23,29 @@ uint64_t product(const Vector<size_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies<>());
 }
 
-// Of integers, whose zeros have only bytes of 0.
-uint64_t count_zeros(const Constant& constant, size_t item) {
-  const auto* bytes = static_cast<const char*>(constant.data);
+// Zeros of integers have only bytes of 0; floats may be -0.
+uint64_t count_zeros(const void* data, size_t bytes, qn_type type) {
+  if (type == QN_F32) {
+    const std::span floats(static_cast<const float*>(data), bytes / sizeof(float));
+    return static_cast<uint64_t>(std::count(floats.begin(), floats.end(), 0.0f));
+  }
+  const auto* const from = static_cast<const char*>(data);
+  const size_t item = qn_type_size(type);
   uint64_t zeros = 0;
-  for (size_t i = 0; i < constant.bytes; i += item) {
-    zeros += std::all_of(bytes + i, bytes + i + item, [](char byte) { return byte == 0; });
+  for (size_t i = 0; i < bytes; i += item) {
+    zeros += std::all_of(from + i, from + i + item, [](char byte) { return byte == 0; });
   }
   return zeros;
 }
 
-uint64_t count_zeros(const Constant& constant) {
-  const size_t rows = constant.sparse == nullptr ? 1 : constant.sparse->rows();
+uint64_t count_zeros(const Constant& constant, qn_type type) {
+  const size_t rows = constant.encoded == nullptr ? 1 : constant.encoded->rows();
   ConstantRows from(constant, rows);
   uint64_t zeros = 0;
   for (size_t row = 0; row < rows; ++row) {
-    const float* data;
+    const void* data;
     expect_ok(from.read(row, 1, &data));
-    zeros += static_cast<uint64_t>(std::count(data, data + from.depth(), 0.0f));
+    zeros += count_zeros(data, from.row_bytes(), type);
   }
   return zeros;
 }
@@ -182,8 +188,7 @@ class Counter {
       const auto [known, added] = zeros_of_.try_emplace(key_of(constant), 0);
       if (!added) continue;
       const uint64_t count = product(tensor_of(graph, input).shape);
-      if (count != 0)
-        known->second = type == QN_F32 ? count_zeros(constant) : count_zeros(constant, qn_type_size(type));
+      if (count != 0) known->second = count_zeros(constant, type);
       stats_.parameters += count;
       stats_.nonzeros += count - known->second;
     }
@@ -195,7 +200,7 @@ class Counter {
 
   // Graphs may share the content of constants.
   static const void* key_of(const Constant& constant) {
-    return constant.data != nullptr ? constant.data : static_cast<const void*>(constant.sparse.get());
+    return constant.data != nullptr ? constant.data : static_cast<const void*>(constant.encoded.get());
   }
 
   ModelStats stats_;

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <sstream>
 #include <vector>
 
 #include "convert/common/error.h"
 #include "convert/model_stats.h"
 #include "extra/node.h"
+#include "graph/file/encoded.h"
+#include "graph/file/file_header.h"
 #include "graph/ir/custom.h"
 #include "graph/ir/kinds.h"
 #include "kernel/type.h"
@@ -81,6 +84,7 @@ class Needs {
     };
     if (integers_) text += "type qs8\n";
     if (least_weight_) text += "weight any\n";
+    if (graph_.file_version == coded_version) text += "format coded\n";
     add("operator", operators_);
     add("algorithm", algorithms_);
     add("kernel", kernels_);
@@ -156,9 +160,11 @@ class Needs {
   bool holds_least(const Tensor& weights) const {
     if (weights.type != QN_S8 || weights.constant < 0) return true;
     const Constant& constant = graph_.constants[static_cast<size_t>(weights.constant)];
-    if (constant.sparse != nullptr) return true;
-    const auto* const data = static_cast<const int8_t*>(constant.data);
-    return std::find(data, data + constant.bytes, INT8_MIN) != data + constant.bytes;
+    ConstantRows rows(constant, weights.shape[0]);
+    const void* data;
+    expect_ok(rows.read(0, weights.shape[0], &data));
+    const std::span all(static_cast<const int8_t*>(data), constant.bytes);
+    return std::find(all.begin(), all.end(), INT8_MIN) != all.end();
   }
 
   void add_gemm() {

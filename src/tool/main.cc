@@ -40,6 +40,7 @@ constexpr Command commands[] = {
     {"export", "Write a model as ONNX", export_command},
     {"prune", "Set the smallest weights of a model to 0", prune_command},
     {"quantize", "Make a model compute with bytes", quantize_command},
+    {"compress", "Make a model's file small", compress_command},
     {"zoo", "Make a reference architecture with random weights", zoo_command},
 };
 

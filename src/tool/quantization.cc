@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "compress/reconstruct.h"
+#include "graph/file/encoded.h"
 #include "graph/file/format.h"
-#include "graph/file/sparse.h"
 #include "graph/pass/passes.h"
 #include "tool/output/outputs.h"
 #include "tool/progress.h"

@@ -54,7 +54,7 @@ std::vector<Weights> weights_of(const Graph& graph) {
     w.depthwise = conv && w.groups > 1 && tensor.shape[3] == 1;
     first = first && !conv;
     const float* data;
-    ConstantRows rows(constant, tensor.shape[0]);
+    FloatRows rows(constant, tensor.shape[0]);
     EXPECT_EQ(rows.read(0, tensor.shape[0], &data), QN_OK);
     w.values.assign(data, data + constant.bytes / sizeof(float));
     list.push_back(std::move(w));
@@ -347,9 +347,9 @@ TEST(Prune, TheFileGivesTheBitsOfTheGraph) {
       expect_ok(read_model(file.data(), bytes.size(), nullptr, "file", &again));
       EXPECT_EQ(model_stats(again).nonzeros, model_stats(graph).nonzeros);
       for (const Constant& constant : again.constants) {
-        if (constant.sparse == nullptr) continue;
+        if (constant.encoded == nullptr) continue;
         dense += constant.bytes;
-        stored += stored_bytes(constant);
+        stored += traffic_of(constant);
       }
       EXPECT_EQ(outputs_of(file.data(), file.size(), nullptr), outputs_of(nullptr, 0, &graph));
     }

@@ -108,11 +108,11 @@ qn_status whole_life(const void* data, size_t size) {
   return resized;
 }
 
-TEST(Api, EveryAllocationMayFail) {
+void every_allocation_may_fail(FileForm form) {
   Graph graph = sample_graph();
   graph.nodes[6].attributes.values = {-1, 128};  // a reshape that takes any batch
   Vector<unsigned char> bytes;
-  expect_ok(write_model(graph, &bytes));
+  expect_ok(write_model(graph, &bytes, form));
   auto* image = static_cast<unsigned char*>(std::aligned_alloc(64, (bytes.size() + 63) / 64 * 64));
   std::memcpy(image, bytes.data(), bytes.size());
   ASSERT_EQ(whole_life(image, bytes.size()), QN_OK) << qn_last_message();
@@ -134,6 +134,10 @@ TEST(Api, EveryAllocationMayFail) {
   EXPECT_GT(failures, 100);
   std::free(image);
 }
+
+TEST(Api, EveryAllocationMayFail) { every_allocation_may_fail(FileForm::plain); }
+
+TEST(Api, EveryAllocationMayFailWhereFilesAreCoded) { every_allocation_may_fail(FileForm::coded); }
 
 }  // namespace api_test
 }  // namespace quern::test

@@ -118,8 +118,8 @@ TEST(Format, SparseWeightsThatGraphsShareAreOneSegment) {
   Graph again;
   ASSERT_EQ(read_bytes(bytes, &again), QN_OK) << qn_last_message();
   expect_same(graph, again);
-  ASSERT_NE(again.constants[0].sparse.get(), nullptr);
-  EXPECT_EQ(again.subgraphs[0].constants[0].sparse.get(), again.constants[0].sparse.get());
+  ASSERT_NE(again.constants[0].encoded.get(), nullptr);
+  EXPECT_EQ(again.subgraphs[0].constants[0].encoded.get(), again.constants[0].encoded.get());
   EXPECT_EQ(bytes, written(again));
 }
 

@@ -44,6 +44,8 @@ const Case cases[] = {
     {"nearly zero", [](std::mt19937& g, size_t, size_t) { return g() % 5000 == 0 ? laplace(g, 30) : 0; }},
     {"rows", [](std::mt19937& g, size_t row, size_t) { return laplace(g, row % 3 == 0 ? 2 : 30); }},
     {"columns", [](std::mt19937& g, size_t, size_t column) { return laplace(g, column % 9 == 4 ? 40 : 3); }},
+    {"ramps", [](std::mt19937& g, size_t row,
+                 size_t column) { return static_cast<int>((5 * row + column) % 120 + g() % 8) - 60; }},
     {"empty rows", [](std::mt19937& g, size_t row, size_t) { return row % 4 == 0 ? laplace(g, 25) : 0; }},
 };
 
@@ -218,7 +220,7 @@ TEST(Rans, TellsLinesApart) {
 TEST(Rans, RefusesTruncatedStreams) {
   size_t small = 0, passed = 0;
   for (const Case& c : cases) {
-    for (const size_t rows : {9, 99}) {
+    for (const size_t rows : {9, 19, 99}) {
       const Matrix matrix = make(c, rows, 101);
       const Stream stream = encode(matrix, rows, 101);
       const size_t step = rows < 20 ? 1 : 53;

@@ -227,12 +227,12 @@ inline void expect_same(const Attributes& a, const Attributes& b) {
 }
 
 inline std::vector<unsigned char> bytes_of(const Constant& constant) {
-  if (constant.sparse == nullptr) {
+  if (constant.encoded == nullptr) {
     const auto* bytes = static_cast<const unsigned char*>(constant.data);
     return {bytes, bytes + constant.bytes};
   }
   std::vector<unsigned char> bytes(constant.bytes);
-  expect_ok(constant.sparse->decode(0, constant.sparse->rows(), reinterpret_cast<float*>(bytes.data())));
+  expect_ok(constant.encoded->decode(0, constant.encoded->rows(), bytes.data()));
   return bytes;
 }
 

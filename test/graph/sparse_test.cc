@@ -194,7 +194,7 @@ Graph network(double zeros, size_t block) {
 
 size_t sparse_constants(const Graph& graph) {
   return static_cast<size_t>(std::count_if(graph.constants.begin(), graph.constants.end(),
-                                           [](const Constant& c) { return c.sparse != nullptr; }));
+                                           [](const Constant& c) { return c.encoded != nullptr; }));
 }
 
 std::vector<float> run(Graph graph) {

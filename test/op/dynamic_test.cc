@@ -409,7 +409,7 @@ TEST(Dynamic, SumsThatMayOverflowAreRefused) {
   Layer layer(66000, 1, random, -128, -128);
   Op op;
   EXPECT_EQ(op.fully_connected(layer, layer.given()), QN_UNSUPPORTED);
-  EXPECT_STREQ(qn_last_message(), "fully_connected: sums of output channel 0 may overflow 32 bits");
+  EXPECT_STREQ(qn_last_message(), "fully_connected: sums of an output channel may overflow 32 bits");
   // Sums of weights of 4 bits fit, but 16 times them do not.
   std::fill(layer.weights.begin(), layer.weights.end(), int8_t{-8});
   ASSERT_QN_OK(op.fully_connected(layer, layer.given()));

@@ -138,7 +138,7 @@ TEST(Refused, Weights) {
   w.type = QN_S8;
   refused("weights of type s8 without weights.scales", QN_INVALID_ARGUMENT, &w);
   w.layout = QN_WEIGHTS_OIHW;
-  refused("weights of type s8 that are not dense and of layout QN_WEIGHTS_OHWI", QN_UNSUPPORTED, &w);
+  refused("weights of type s8 that are sparse, or not of layout QN_WEIGHTS_OHWI", QN_UNSUPPORTED, &w);
   w.layout = QN_WEIGHTS_OHWI;
   w.type = static_cast<qn_type>(99);
   refused("unknown type 99", QN_INVALID_ARGUMENT, &w);

@@ -494,6 +494,36 @@ TEST_F(Command, QuantizeMakesWeightsOf4Bits) {
   with({"--weight-bits", "5"});
 }
 
+TEST_F(Command, CompressCodesTheSameModel) {
+  succeeds({"zoo", "squeezenet_v1.1", "-o", "net.qn", "--sparsity", "0.8"});
+  succeeds({"quantize", "net.qn", "-o", "bytes.qn", "--calibrate", "a.png", "--rounding", "nearest"});
+  for (const std::string model : {"net.qn", "bytes.qn"}) {
+    SCOPED_TRACE(model);
+    const Result r = quern({"compress", model, "-o", "small.qn", "--json"});
+    ASSERT_EQ(r.status, 0) << r.err;
+    const json report = json::parse(r.out);
+    EXPECT_EQ(report["input_bytes"], fs::file_size(dir / model));
+    EXPECT_EQ(report["file_bytes"], fs::file_size(dir / "small.qn"));
+    EXPECT_GT(report["ratio"], model == "net.qn" ? 1.04 : 3);
+    const std::string needs = quern({"info", model, "--needs"}).out;
+    std::string with_decoder = quern({"info", "small.qn", "--needs"}).out;
+    const size_t line = with_decoder.find("format coded\n");
+    ASSERT_NE(line, std::string::npos);
+    EXPECT_EQ(with_decoder.erase(line, std::strlen("format coded\n")), needs);
+    succeeds({"run", model, "--input", "a.png", "--output", "out"});
+    const std::string output = "out/" + fs::directory_iterator(dir / "out")->path().filename().string();
+    succeeds({"run", "small.qn", "--input", "a.png", "--expect", output, "--tolerance", "0"});
+    for (const std::string command : {"bench", "profile"}) succeeds({command, "small.qn", "--runs", "1"});
+    succeeds({"predict", "small.qn", "--core", "a53"});
+    succeeds({"export", "small.qn", "-o", "small.onnx"});
+    succeeds({"convert", "small.qn", "-o", "again.qn"});
+    EXPECT_EQ(read_whole(dir / "again.qn"), read_whole(dir / model)) << "what is coded is not lost";
+    fs::remove_all(dir / "out");
+  }
+  EXPECT_FALSE(fails({"compress", "a.png", "-o", "x.qn"}, 1).empty());
+  EXPECT_FALSE(fs::exists(dir / "x.qn"));
+}
+
 TEST_F(Command, QuantizeExplainsWhatIsWrong) {
   fs::create_directory(dir / "empty");
   EXPECT_NE(fails({"quantize", "tiny.qn", "-o", "q.qn", "--calibrate", "empty"}).find("no .npy arrays or pictures"),

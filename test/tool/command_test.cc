@@ -88,6 +88,7 @@ TEST_F(Command, UsageErrorsExitWith2) {
       {"zoo", "vgg16"},
       {"zoo", "vgg16", "-o", "x.qn", "--sparsity", "1"},
       {"zoo", "vgg16", "-o", "x.qn", "--sparsity", "0.5", "--block", "3"},
+      {"compress", "tiny.qn"},
       {"prune", "tiny.qn"},
       {"prune", "tiny.qn", "-o", "x.qn"},
       {"prune", "tiny.qn", "-o", "x.qn", "--sparsity", "1"},

@@ -37,6 +37,7 @@ const std::vector<std::vector<std::string>> printing = {
     {"eval", "tiny.qn", "--images", ".", "--truth", "truth.csv"},
     {"prune", "tiny.qn", "-o", "out.qn", "--sparsity", "0.5"},
     {"quantize", "tiny.qn", "-o", "out.qn", "--calibrate", "a.png"},
+    {"compress", "tiny.qn", "-o", "out.qn"},
     {"zoo", "--help"},
     {"export", "--help"},
 };

@@ -5,8 +5,8 @@
 #include "base/needs.h"
 #include "base/status.h"
 #include "graph/backend/backend.h"
+#include "graph/file/encoded.h"
 #include "graph/file/mapped_file.h"
-#include "graph/file/sparse.h"
 #include "graph/ir/rules.h"
 #include "op/core/operator.h"
 
@@ -69,11 +69,14 @@ class Bias {
 #endif
 };
 
+// Called as a function of the host, so nothing is thrown through it.
 qn_status decode(void* context, size_t first, size_t count, void* to) {
-  const auto& constant = *static_cast<const Constant*>(context);
-  QN_TRY(constant.sparse->decode(first, count, static_cast<float*>(to)));
-  if (constant.mapped) constant.sparse->forget(first, count);
-  return QN_OK;
+  return guarded([=] {
+    const auto& constant = *static_cast<const Constant*>(context);
+    QN_TRY(constant.encoded->decode(first, count, to));
+    if (constant.mapped) constant.encoded->forget(first, count);
+    return QN_OK;
+  });
 }
 
 // Says how integer weights stand for real numbers. The arrays belong to the model's graph.
@@ -95,14 +98,15 @@ qn_weights weights_of(const NodeView& v) {
   qn_weights weights;
   qn_weights_init(&weights);
   const Constant& constant = v.graph.constants[static_cast<size_t>(v.tensor(1).constant)];
-  if (has_sparse && constant.sparse != nullptr) {
+  set_scales(v, &weights);
+  if (has_encoded && constant.encoded != nullptr) {
     weights.encoding = QN_WEIGHTS_DECODED;
     weights.context = const_cast<Constant*>(&constant);  // decode() only reads it
     weights.decode = decode;
+    weights.summary = constant.encoded->summary();
     return weights;
   }
   weights.data = constant.data;
-  set_scales(v, &weights);
   if (constant.mapped) {
     weights.was_read = [](void*, const void* read, size_t bytes) { forget_pages(read, bytes); };
   }

@@ -300,11 +300,12 @@ class Encoder {
 
 Vector<unsigned char> encode_rans(std::span<const int8_t> matrix, size_t rows, size_t depth) {
   constexpr size_t most_columns = 1024;  // more take long, and have little in common with other ones
+  constexpr size_t least_depth = 8;      // a row of fewer elements is no reason for another table
   Classes best;
   Vector<unsigned char> stream;  // header and models of the best
   double least = std::numeric_limits<double>::infinity();
   for (const bool by_column : {false, true}) {
-    if (by_column && depth > most_columns) continue;
+    if (by_column ? depth > most_columns : depth < least_depth) continue;
     const Vector<Counts> lines = count_lines(matrix, rows, depth, by_column);
     for (size_t count = 1; count <= std::min(rans_most_tables, lines.size()); count *= 2) {
       Classes classes = classify(lines, by_column, count);
@@ -321,14 +322,12 @@ Vector<unsigned char> encode_rans(std::span<const int8_t> matrix, size_t rows, s
     encoder.put(best.of_line[best.by_column ? column : row], column % rans_states, matrix[i]);
   }
   encoder.finish(&stream);
-  // Small data takes a hundred times as long to decode.
-  constexpr double worth_it = 0.97;
-  constexpr size_t no_time = 1024;
+  // Small data takes a hundred times as long to decode: it must save a byte for so many elements.
+  constexpr size_t worth_it = 16;
   if (matrix.size() > rans_most_small) return stream;
   const auto* const bytes = reinterpret_cast<const unsigned char*>(matrix.data());
   const Vector<unsigned char> coded = encode_small({bytes, matrix.size()}, depth);
-  const double most = (matrix.size() <= no_time ? 1 : worth_it) * static_cast<double>(stream.size());
-  if (static_cast<double>(coded.size() + 1) >= most) return stream;
+  if (coded.size() + 1 + matrix.size() / worth_it >= stream.size()) return stream;
   stream.assign(1, 0);
   append({coded.data(), coded.size()}, &stream);
   return stream;

@@ -43,7 +43,7 @@ unsigned rows_of(size_t block, size_t first) { return ((1U << block) - 1) << fir
 }  // namespace
 
 qn_status plan_sparse(const Constant& constant, size_t rows, SparsePlan* plan) {
-  ConstantRows from(constant, rows);
+  FloatRows from(constant, rows);
   Masks masks(from.depth());
   uint64_t positions[std::size(blocks)] = {};
   for (size_t first = 0; first < rows; first += widest) {
@@ -72,7 +72,7 @@ qn_status encode_sparse(const Constant& constant, size_t rows, const SparsePlan&
   auto* start = reinterpret_cast<uint32_t*>(segment->data());
   unsigned char* delta = segment->data() + parts.starts;
   auto* value = reinterpret_cast<float*>(delta + parts.deltas);
-  ConstantRows from(constant, rows);
+  FloatRows from(constant, rows);
   Masks masks(from.depth());
   for (size_t row = 0; row < rows; row += plan.block) {
     const size_t count = std::min(plan.block, rows - row);

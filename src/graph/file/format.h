@@ -13,11 +13,17 @@ qn_status read_model(const void* data, size_t size, Shared<const void> owner, co
 // Maps a file and reads it.
 qn_status read_model_file(const char* path, Graph* graph);
 
+// How a file holds its contents.
+enum class FileForm : uint8_t {
+  plain,  // version 1: constants lie in the file as they lie in memory, but for weights of which most are 0
+  coded,  // version 2: as few bytes as possible, which are decoded when the model is loaded
+};
+
 // Makes the bytes of a .qn file.
-qn_status write_model(const Graph& graph, Vector<unsigned char>* out);
+qn_status write_model(const Graph& graph, Vector<unsigned char>* out, FileForm form = FileForm::plain);
 
 // Writes a temporary file beside `path`, then renames it: a failure leaves no partial file.
-qn_status write_model_file(const Graph& graph, const char* path);
+qn_status write_model_file(const Graph& graph, const char* path, FileForm form = FileForm::plain);
 
 // Makes the model object of the C API from a graph in memory, as `quern run` does with a model that it has just
 // imported.

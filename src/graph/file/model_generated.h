@@ -90,29 +90,32 @@ inline const char *EnumNameType(Type e) {
 enum class Encoding : uint8_t {
   raw = 0,
   sparse = 1,
+  coded = 2,
   MIN = raw,
-  MAX = sparse
+  MAX = coded
 };
 
-inline const Encoding (&EnumValuesEncoding())[2] {
+inline const Encoding (&EnumValuesEncoding())[3] {
   static const Encoding values[] = {
     Encoding::raw,
-    Encoding::sparse
+    Encoding::sparse,
+    Encoding::coded
   };
   return values;
 }
 
 inline const char * const *EnumNamesEncoding() {
-  static const char * const names[3] = {
+  static const char * const names[4] = {
     "raw",
     "sparse",
+    "coded",
     nullptr
   };
   return names;
 }
 
 inline const char *EnumNameEncoding(Encoding e) {
-  if (flatbuffers::IsOutRange(e, Encoding::raw, Encoding::sparse)) return "";
+  if (flatbuffers::IsOutRange(e, Encoding::raw, Encoding::coded)) return "";
   const size_t index = static_cast<size_t>(e);
   return EnumNamesEncoding()[index];
 }
@@ -220,7 +223,12 @@ struct Segment FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_DECODED = 8,
     VT_ENCODING = 10,
     VT_ROWS = 12,
-    VT_BLOCK = 14
+    VT_BLOCK = 14,
+    VT_ITEM = 16,
+    VT_BLOCKS = 18,
+    VT_LEAST = 20,
+    VT_MOST = 22,
+    VT_LARGEST_SUM = 24
   };
   uint64_t offset() const {
     return GetField<uint64_t>(VT_OFFSET, 0);
@@ -240,6 +248,21 @@ struct Segment FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   uint8_t block() const {
     return GetField<uint8_t>(VT_BLOCK, 0);
   }
+  uint8_t item() const {
+    return GetField<uint8_t>(VT_ITEM, 0);
+  }
+  const flatbuffers::Vector<uint32_t> *blocks() const {
+    return GetPointer<const flatbuffers::Vector<uint32_t> *>(VT_BLOCKS);
+  }
+  int8_t least() const {
+    return GetField<int8_t>(VT_LEAST, 0);
+  }
+  int8_t most() const {
+    return GetField<int8_t>(VT_MOST, 0);
+  }
+  uint32_t largest_sum() const {
+    return GetField<uint32_t>(VT_LARGEST_SUM, 0);
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyField<uint64_t>(verifier, VT_OFFSET, 8) &&
@@ -248,6 +271,12 @@ struct Segment FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            VerifyField<uint8_t>(verifier, VT_ENCODING, 1) &&
            VerifyField<uint64_t>(verifier, VT_ROWS, 8) &&
            VerifyField<uint8_t>(verifier, VT_BLOCK, 1) &&
+           VerifyField<uint8_t>(verifier, VT_ITEM, 1) &&
+           VerifyOffset(verifier, VT_BLOCKS) &&
+           verifier.VerifyVector(blocks()) &&
+           VerifyField<int8_t>(verifier, VT_LEAST, 1) &&
+           VerifyField<int8_t>(verifier, VT_MOST, 1) &&
+           VerifyField<uint32_t>(verifier, VT_LARGEST_SUM, 4) &&
            verifier.EndTable();
   }
 };
@@ -274,6 +303,21 @@ struct SegmentBuilder {
   void add_block(uint8_t block) {
     fbb_.AddElement<uint8_t>(Segment::VT_BLOCK, block, 0);
   }
+  void add_item(uint8_t item) {
+    fbb_.AddElement<uint8_t>(Segment::VT_ITEM, item, 0);
+  }
+  void add_blocks(flatbuffers::Offset<flatbuffers::Vector<uint32_t>> blocks) {
+    fbb_.AddOffset(Segment::VT_BLOCKS, blocks);
+  }
+  void add_least(int8_t least) {
+    fbb_.AddElement<int8_t>(Segment::VT_LEAST, least, 0);
+  }
+  void add_most(int8_t most) {
+    fbb_.AddElement<int8_t>(Segment::VT_MOST, most, 0);
+  }
+  void add_largest_sum(uint32_t largest_sum) {
+    fbb_.AddElement<uint32_t>(Segment::VT_LARGEST_SUM, largest_sum, 0);
+  }
   explicit SegmentBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -292,12 +336,22 @@ inline flatbuffers::Offset<Segment> CreateSegment(
     uint64_t decoded = 0,
     quern::format::Encoding encoding = quern::format::Encoding::raw,
     uint64_t rows = 0,
-    uint8_t block = 0) {
+    uint8_t block = 0,
+    uint8_t item = 0,
+    flatbuffers::Offset<flatbuffers::Vector<uint32_t>> blocks = 0,
+    int8_t least = 0,
+    int8_t most = 0,
+    uint32_t largest_sum = 0) {
   SegmentBuilder builder_(_fbb);
   builder_.add_rows(rows);
   builder_.add_decoded(decoded);
   builder_.add_stored(stored);
   builder_.add_offset(offset);
+  builder_.add_largest_sum(largest_sum);
+  builder_.add_blocks(blocks);
+  builder_.add_most(most);
+  builder_.add_least(least);
+  builder_.add_item(item);
   builder_.add_block(block);
   builder_.add_encoding(encoding);
   return builder_.Finish();
@@ -307,6 +361,35 @@ struct Segment::Traits {
   using type = Segment;
   static auto constexpr Create = CreateSegment;
 };
+
+inline flatbuffers::Offset<Segment> CreateSegmentDirect(
+    flatbuffers::FlatBufferBuilder &_fbb,
+    uint64_t offset = 0,
+    uint64_t stored = 0,
+    uint64_t decoded = 0,
+    quern::format::Encoding encoding = quern::format::Encoding::raw,
+    uint64_t rows = 0,
+    uint8_t block = 0,
+    uint8_t item = 0,
+    const std::vector<uint32_t> *blocks = nullptr,
+    int8_t least = 0,
+    int8_t most = 0,
+    uint32_t largest_sum = 0) {
+  auto blocks__ = blocks ? _fbb.CreateVector<uint32_t>(*blocks) : 0;
+  return quern::format::CreateSegment(
+      _fbb,
+      offset,
+      stored,
+      decoded,
+      encoding,
+      rows,
+      block,
+      item,
+      blocks__,
+      least,
+      most,
+      largest_sum);
+}
 
 struct Tensor FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   typedef TensorBuilder Builder;
@@ -1576,7 +1659,7 @@ inline void FinishSizePrefixedModelBuffer(
 
 // The fields of all tables, a byte for each, and a 0 after each table; description.cc says what they mean.
 inline constexpr unsigned char table_fields[] = {
-  0x18, 0x18, 0x18, 0x11, 0x18, 0x11, 0,  // 0: Segment
+  0x18, 0x18, 0x18, 0x11, 0x18, 0x11, 0x11, 0x44, 0x11, 0x11, 0x14, 0,  // 0: Segment
   0x30, 0x11, 0x48, 0x14, 0x44, 0x44, 0x14, 0x14, 0,  // 1: Tensor
   0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x11, 0x11, 0x14, 0x18, 0x14, 0x14, 0x14, 0x14, 0x14, 0x11, 0x11, 0x11, 0x48, 0x11, 0x11, 0x11, 0,  // 2: Attributes
   0x30, 0x48, 0x44, 0,  // 3: Parameter

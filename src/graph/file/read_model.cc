@@ -9,6 +9,8 @@
 #include "base/needs.h"
 #include "base/search.h"
 #include "base/status.h"
+#include "graph/coder/small_coder.h"
+#include "graph/file/coded.h"
 #include "graph/file/description.h"
 #include "graph/file/file_header.h"
 #include "graph/file/format.h"
@@ -21,9 +23,9 @@
 namespace quern {
 namespace {
 
-// Sparse weights that are nearly all zeros take few bytes in a file. This limits the bytes that they take when they are
-// decoded.
-constexpr uint64_t decoded_limit(uint64_t file_size) { return (uint64_t{1} << 30) + 64 * file_size; }
+// Sparse and coded weights that are nearly all zeros take few bytes in a file. This limits the work of decoding them, and
+// so the bytes that they become.
+constexpr uint64_t work_limit(uint64_t file_size) { return (uint64_t{1} << 30) + 64 * file_size; }
 
 class Reader {
  public:
@@ -33,22 +35,32 @@ class Reader {
   qn_status read() {
     QN_TRY(read_header());
     // Reads from a copy, because a mapped file may change after the verifier has seen it.
-    Buffer description(header_.description_size);
-    std::memcpy(description.data(), data_ + sizeof(FileHeader), description.size());
+    Buffer description(is_coded() ? header_.description_bytes : header_.description_size);
+    QN_TRY(copy_description(&description));
+    const auto* const bytes = static_cast<const unsigned char*>(description.data());
+    if (is_coded() && checksum({bytes, description.size()}) != header_.description_checksum) {
+      return fail(QN_BAD_MODEL, "the description's checksum is wrong");
+    }
     QN_TRY(verify(description));
+    graph_->file_version = header_.version;
     QN_TRY(read_graph(*format::GetModel(description.data())));
-    return has_sparse ? check_decoded() : QN_OK;
+    return has_encoded ? check_work() : QN_OK;
   }
 
  private:
+  bool is_coded() const { return has_coded && header_.version == coded_version; }
   qn_status read_header();
+  qn_status check_coded_header() const;
+  qn_status copy_description(Buffer* to) const;
   qn_status verify(const Buffer& description);
   qn_status read_graph(const format::Model& model);
   qn_status read_segments(const format::Model& model);
   qn_status read_segment(const format::Segment& segment, size_t index);
-  qn_status read_content(const format::Segment& segment, const unsigned char* data, Constant* to);
-  qn_status check_decoded() const;
-  qn_status fail_decoded() const;
+  qn_status read_content(const format::Segment& segment, std::span<const unsigned char> data, Constant* to);
+  qn_status read_coded(const format::Segment& segment, std::span<const unsigned char> data, Constant* to);
+  qn_status read_summary(const format::Segment& segment, qn_weights_summary* to);
+  qn_status check_work() const;
+  qn_status fail_work() const;
   qn_status read_tensor(const format::Tensor& tensor);
   qn_status make_booleans(Tensor* tensor);
   qn_status read_operators(const format::Model& model);
@@ -84,14 +96,16 @@ class Reader {
   uint64_t segments_end_ = 0;      // end of the segments read so far, from segments_offset
   Vector<const char*> operators_;  // names in the description
   size_t copies_ = size_;          // bytes of booleans that may still be copied
+  uint64_t work_ = 0;              // of segments that have been decoded
 };
 
 qn_status Reader::read_header() {
   if (size_ < sizeof header_) return fail(QN_BAD_MODEL, "%zu bytes are too few for a model", size_);
   std::memcpy(&header_, data_, sizeof header_);
   if (std::memcmp(header_.magic, file_magic, sizeof file_magic) != 0) return fail(QN_BAD_MODEL, "not a .qn model");
-  if (header_.version != file_version) {
-    return fail(QN_BAD_MODEL, "format version %u; this library reads version %u", header_.version, file_version);
+  if (!has_coded && header_.version == coded_version) return fail_without("format", "coded");
+  if (header_.version != plain_version && !is_coded()) {
+    return fail(QN_BAD_MODEL, "format version %u; this library reads versions 1 and 2", header_.version);
   }
   if (header_.header_size != sizeof header_) return fail(QN_BAD_MODEL, "the header's size is %u", header_.header_size);
   if (header_.file_size != size_) {
@@ -104,10 +118,36 @@ qn_status Reader::read_header() {
     return fail(QN_BAD_MODEL, "the segments begin inside the description or beyond the file");
   }
   if (header_.segments_offset % segment_alignment != 0) return fail(QN_BAD_MODEL, "the segments are misaligned");
-  for (const uint64_t word : header_.reserved) {
-    if (word != 0) return fail(QN_BAD_MODEL, "a reserved word of the header is not 0");
+  const uint32_t coded =
+      header_.description_bytes | header_.description_checksum | header_.numbers_bytes | header_.numbers_size;
+  if (header_.reserved != 0 || (coded != 0 && !is_coded())) {
+    return fail(QN_BAD_MODEL, "a reserved word of the header is not 0");
   }
-  return QN_OK;
+  return is_coded() ? check_coded_header() : QN_OK;
+}
+
+qn_status Reader::check_coded_header() const {
+  const bool plain = header_.description_bytes == header_.description_size;
+  if (!plain && header_.description_bytes > most_coded_description) {
+    return fail(QN_BAD_MODEL, "a coded description of %u bytes", header_.description_bytes);
+  }
+  const bool inside =
+      header_.numbers_bytes <= header_.description_bytes && header_.numbers_size <= header_.description_size;
+  return inside ? QN_OK : fail(QN_BAD_MODEL, "the description's numbers begin before it");
+}
+
+qn_status Reader::copy_description(Buffer* to) const {
+  const std::span from(data_ + sizeof header_, header_.description_size);
+  auto* const bytes = static_cast<unsigned char*>(to->data());
+  if (!is_coded() || header_.description_bytes == header_.description_size) {
+    std::memcpy(bytes, from.data(), to->size());
+    return QN_OK;
+  }
+  const size_t numbers = header_.numbers_bytes, words = from.size() - header_.numbers_size;
+  if (!decode_small(from.first(words), description_stride, bytes, to->size() - numbers)) {
+    return fail(QN_BAD_MODEL, "the coded description is damaged");
+  }
+  return numbers == 0 ? QN_OK : decode_whole(from.subspan(words), numbers, sizeof(float), bytes + to->size() - numbers);
 }
 
 qn_status Reader::verify(const Buffer& description) {
@@ -259,26 +299,41 @@ qn_status Reader::read_parameter(const format::Parameter& from, Parameter* to) {
   return read_vector(from.floats(), &to->floats);
 }
 
+// Takes the checksum off the end of a segment. Returns false if there is none, or a wrong one.
+bool take_checksum(std::span<const unsigned char>* segment) {
+  if (segment->size() < checksum_bytes) return false;
+  uint32_t sum;
+  *segment = segment->first(segment->size() - checksum_bytes);
+  std::memcpy(&sum, segment->data() + segment->size(), sizeof sum);
+  return sum == checksum(*segment);
+}
+
 qn_status Reader::read_segment(const format::Segment& segment, size_t index) {
-  if (segment.offset() % segment_alignment != 0) return fail(QN_BAD_MODEL, "segment %zu: misaligned", index);
-  if (segment.offset() < segments_end_) return fail(QN_BAD_MODEL, "segment %zu: overlaps what lies before it", index);
+  const bool coded = is_coded() && segment.encoding() == format::Encoding::coded;
+  const uint64_t offset = coded ? segments_end_ : segment.offset();
+  if (!coded && offset % segment_alignment != 0) return fail(QN_BAD_MODEL, "segment %zu: misaligned", index);
+  if (offset < segments_end_) return fail(QN_BAD_MODEL, "segment %zu: overlaps what lies before it", index);
   const uint64_t room = size_ - header_.segments_offset;
-  if (segment.offset() > room || segment.stored() > room - segment.offset()) {
+  if (offset > room || segment.stored() > room - offset) {
     return fail(QN_BAD_MODEL, "segment %zu: reaches beyond the file", index);
   }
-  segments_end_ = segment.offset() + segment.stored();
-  const unsigned char* data = data_ + header_.segments_offset + segment.offset();
+  segments_end_ = offset + segment.stored();
+  std::span data(data_ + header_.segments_offset + offset, static_cast<size_t>(segment.stored()));
+  if (is_coded() && !take_checksum(&data)) return fail(QN_BAD_MODEL, "segment %zu: its checksum is wrong", index);
   const qn_status status = read_content(segment, data, &graph_->constants.emplace_back());
   return status == QN_OK ? QN_OK : fail_within(status, "segment %zu", index);
 }
 
-qn_status Reader::read_content(const format::Segment& segment, const unsigned char* data, Constant* to) {
+qn_status Reader::read_content(const format::Segment& segment, std::span<const unsigned char> data, Constant* to) {
   const uint64_t decoded = segment.decoded(), rows = segment.rows();
   to->owner = owner_;
   to->bytes = static_cast<size_t>(decoded);
   if (segment.encoding() == format::Encoding::raw) {
-    to->data = data;
-    return segment.stored() == decoded ? QN_OK : fail(QN_BAD_MODEL, "raw, but of two sizes");
+    to->data = data.data();
+    return data.size() == decoded ? QN_OK : fail(QN_BAD_MODEL, "raw, but of two sizes");
+  }
+  if (is_coded() && segment.encoding() == format::Encoding::coded) {
+    return read_coded(segment, data, to);
   }
   if (segment.encoding() != format::Encoding::sparse) {
     return fail(QN_BAD_MODEL, "unknown encoding %u", static_cast<unsigned>(segment.encoding()));
@@ -289,24 +344,66 @@ qn_status Reader::read_content(const format::Segment& segment, const unsigned ch
     return fail(QN_BAD_MODEL, "expected f32 values of %llu rows, got %llu bytes", static_cast<unsigned long long>(rows),
                 static_cast<unsigned long long>(decoded));
   }
-  if (decoded > std::min<uint64_t>(decoded_limit(size_), PTRDIFF_MAX)) return fail_decoded();
-  return SparseConstant::read({data, static_cast<size_t>(segment.stored())}, static_cast<size_t>(rows),
-                              static_cast<size_t>(decoded / sizeof(float) / rows), segment.block(), &to->sparse);
+  if (decoded > std::min<uint64_t>(work_limit(size_), PTRDIFF_MAX)) return fail_work();
+  Shared<const SparseConstant> sparse;
+  QN_TRY(SparseConstant::read(data, static_cast<size_t>(rows), static_cast<size_t>(decoded / sizeof(float) / rows),
+                              segment.block(), &sparse));
+  to->encoded = std::move(sparse);
+  return QN_OK;
 }
 
-qn_status Reader::fail_decoded() const {
-  return fail(QN_BAD_MODEL, "decoded, sparse weights would take more than %llu bytes",
-              static_cast<unsigned long long>(decoded_limit(size_)));
+qn_status Reader::read_coded(const format::Segment& segment, std::span<const unsigned char> data, Constant* to) {
+  const uint64_t bytes = segment.decoded(), rows = segment.rows();
+  const size_t item = segment.item();
+  if (bytes > std::min<uint64_t>(work_limit(size_), PTRDIFF_MAX)) return fail_work();
+  if (bytes == 0 || item == 0 || bytes % item != 0 || (rows != 0 && bytes / item % rows != 0)) {
+    return fail(QN_BAD_MODEL, "%llu bytes, which are not %llu rows of elements of %zu bytes",
+                static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(rows), item);
+  }
+  if (rows != 0) {
+    qn_weights_summary summary;
+    QN_TRY(read_summary(segment, &summary));
+    to->encoded = CodedConstant::make(data, static_cast<size_t>(rows), to->bytes, item, summary);
+    return QN_OK;
+  }
+  work_ += work_of(data, bytes);
+  if (work_ > work_limit(size_)) return fail_work();
+  auto decoded = make_shared<Buffer>(to->bytes);
+  QN_TRY(decode_whole(data, to->bytes, item, decoded->data()));
+  to->data = decoded->data();
+  to->owner = std::move(decoded);
+  return QN_OK;
+}
+
+// Numbers that are wrong do no harm but to results.
+qn_status Reader::read_summary(const format::Segment& segment, qn_weights_summary* to) {
+  *to = {};
+  to->least = segment.least(), to->most = segment.most();
+  to->largest_sum = segment.largest_sum();
+  if (segment.blocks() == nullptr) return QN_OK;
+  size_t* const blocks = to->blocks[0];
+  if (segment.blocks()->size() > std::size(to->blocks) * std::size(to->blocks[0])) {
+    return fail(QN_BAD_MODEL, "%u numbers of blocks", segment.blocks()->size());
+  }
+  Vector<uint32_t> counts;
+  QN_TRY(read_vector(segment.blocks(), &counts));
+  std::copy(counts.begin(), counts.end(), blocks);
+  return QN_OK;
+}
+
+qn_status Reader::fail_work() const {
+  return fail(QN_BAD_MODEL, "decoded, its weights would take more than %llu bytes, or much more time than others",
+              static_cast<unsigned long long>(work_limit(size_)));
 }
 
 // Compares two sums with the limit. One counts each segment once, in case somebody makes all of them dense. The other
 // counts a segment once for each node that reads it, because it is packed for each of them.
-qn_status Reader::check_decoded() const {
+qn_status Reader::check_work() const {
   const Graph& whole = outermost();
-  uint64_t once = 0, packed = 0;
+  uint64_t once = work_, packed = work_;
   const auto add = [&](const Constant& constant, uint64_t* sum) {
-    if (constant.sparse == nullptr) return true;
-    return checked_add<uint64_t>(*sum, constant.bytes, sum) && *sum <= decoded_limit(size_);
+    if (constant.encoded == nullptr) return true;
+    return checked_add<uint64_t>(*sum, constant.encoded->work(), sum) && *sum <= work_limit(size_);
   };
   bool fits = true;
   for (const Constant& constant : whole.constants) fits = fits && add(constant, &once);
@@ -319,7 +416,7 @@ qn_status Reader::check_decoded() const {
       }
     }
   });
-  return fits ? QN_OK : fail_decoded();
+  return fits ? QN_OK : fail_work();
 }
 
 qn_status Reader::read_tensor(const format::Tensor& tensor) {

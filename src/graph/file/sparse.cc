@@ -26,7 +26,9 @@ qn_status SparseConstant::read(std::span<const unsigned char> segment, size_t ro
   }
   auto made = make_shared<SparseConstant>();
   made->segment_ = segment;
-  made->rows_ = rows, made->depth_ = depth, made->block_ = block;
+  made->rows_ = rows, made->row_bytes_ = depth * sizeof(float), made->item_ = sizeof(float);
+  made->traffic_ = segment.size(), made->work_ = uint64_t{rows} * made->row_bytes_;
+  made->block_ = block;
   Vector<uint32_t>& starts = made->starts_;
   starts.resize(block_rows + 1);
   std::memcpy(starts.data(), segment.data(), starts.size() * sizeof(uint32_t));
@@ -64,22 +66,22 @@ bool SparseConstant::each_position(size_t block_row, Visit&& visit) const {
     std::memcpy(chunk, deltas() + at, count);
     for (size_t i = 0; i < count; ++i, ++at, ++next) {
       next += chunk[i];
-      if (next >= depth_) return false;
+      if (next >= depth()) return false;
       visit(at, next);
     }
   }
   return true;
 }
 
-qn_status SparseConstant::decode(size_t first, size_t count, float* to) const {
-  std::fill_n(to, count * depth_, 0.0f);
+qn_status SparseConstant::decode(size_t first, size_t count, void* to) const {
+  std::memset(to, 0, count * row_bytes_);
   const size_t end = first + count;
   for (size_t r = first / block_; r * block_ < end; ++r) {
     const size_t begin_row = std::max(first, r * block_), end_row = std::min(end, (r + 1) * block_);
-    float* rows = to + (begin_row - first) * depth_;
+    float* rows = static_cast<float*>(to) + (begin_row - first) * depth();
     const float* from = values() + begin_row % block_;
     const bool inside = each_position(r, [&](size_t index, size_t position) {
-      for (size_t c = 0; c < end_row - begin_row; ++c) rows[c * depth_ + position] = from[index * block_ + c];
+      for (size_t c = 0; c < end_row - begin_row; ++c) rows[c * depth() + position] = from[index * block_ + c];
     });
     if (!inside) return fail(QN_BAD_MODEL, "sparse weights are not what they were when the model was loaded");
   }
@@ -90,31 +92,6 @@ void SparseConstant::forget(size_t first, size_t count) const {
   const size_t begin = starts_[first / block_], end = starts_[divide_up(first + count, block_)];
   forget_pages(deltas() + begin, end - begin);
   forget_pages(values() + begin * block_, (end - begin) * block_ * sizeof(float));
-}
-
-qn_status ConstantRows::read(size_t first, size_t count, const float** data) {
-  if (constant_.sparse == nullptr) {
-    *data = static_cast<const float*>(constant_.data) + first * depth();
-    return QN_OK;
-  }
-  strip_.resize(count * depth());
-  *data = strip_.data();
-  return constant_.sparse->decode(first, count, strip_.data());
-}
-
-size_t stored_bytes(const Constant& constant) {
-  return constant.sparse == nullptr ? constant.bytes : constant.sparse->stored_bytes();
-}
-
-qn_status make_dense(Graph& graph) {
-  for (Constant& constant : graph.constants) {
-    if (constant.sparse == nullptr) continue;
-    auto buffer = make_shared<Buffer>(constant.bytes);
-    QN_TRY(constant.sparse->decode(0, constant.sparse->rows(), static_cast<float*>(buffer->data())));
-    const void* data = buffer->data();
-    constant = {std::move(buffer), data, constant.bytes};
-  }
-  return QN_OK;
 }
 
 }  // namespace quern

@@ -5,29 +5,24 @@
 #include <span>
 
 #include "base/vector.h"
-#include "graph/ir/ir.h"
+#include "graph/file/encoded.h"
 
 namespace quern {
 
 // A matrix of floats, which is read from the bytes of a segment without a copy of them. The owner of the object must
 // keep these bytes alive.
-class SparseConstant {
+class SparseConstant final : public EncodedConstant {
  public:
   // Checks the whole segment: sizes, counts and every position. Copies the counts but not the positions: decode()
   // checks each position again when it reads it, because a mapped file may change.
   static qn_status read(std::span<const unsigned char> segment, size_t rows, size_t depth, size_t block,
                         Shared<const SparseConstant>* constant);
 
-  // Writes rows first .. first + count - 1, of depth() elements each.
-  qn_status decode(size_t first, size_t count, float* to) const;
-  // Gives the memory of these rows back to the system until somebody reads them again. Only for a mapped file.
-  void forget(size_t first, size_t count) const;
-
-  size_t rows() const { return rows_; }
-  size_t depth() const { return depth_; }
-  size_t stored_bytes() const { return segment_.size(); }
+  qn_status decode(size_t first, size_t count, void* to) const override;
+  void forget(size_t first, size_t count) const override;
 
  private:
+  size_t depth() const { return row_bytes_ / sizeof(float); }
   size_t block_rows() const { return starts_.size() - 1; }
   const unsigned char* deltas() const { return segment_.data() + starts_.size() * sizeof(uint32_t); }
   const float* values() const;
@@ -35,7 +30,7 @@ class SparseConstant {
   bool each_position(size_t block_row, Visit&& visit) const;
 
   std::span<const unsigned char> segment_;
-  size_t rows_ = 0, depth_ = 0, block_ = 0;
+  size_t block_ = 0;
   Vector<uint32_t> starts_;  // index of each block row's first position; at the end the number of positions
 };
 
@@ -49,25 +44,5 @@ struct SparseParts {
   uint64_t total() const { return starts + deltas + values; }
 };
 SparseParts sparse_parts(size_t block_rows, uint64_t positions, size_t block);
-
-// Reads a constant as a matrix of `rows` rows, whether it is sparse or not.
-class ConstantRows {
- public:
-  ConstantRows(const Constant& constant, size_t rows) : constant_(constant), rows_(rows) {}
-  size_t depth() const { return constant_.bytes / sizeof(float) / rows_; }
-  // Points `data` to rows first .. first + count - 1; they stay there until the next call.
-  qn_status read(size_t first, size_t count, const float** data);
-
- private:
-  const Constant& constant_;
-  size_t rows_;
-  Vector<float> strip_;
-};
-
-// Returns the bytes that a constant takes in the form in which it is stored.
-size_t stored_bytes(const Constant& constant);
-
-// Makes every sparse constant dense, for code that needs all elements at once.
-qn_status make_dense(Graph& graph);
 
 }  // namespace quern

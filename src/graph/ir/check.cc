@@ -58,8 +58,8 @@ qn_status check_inputs(const Graph& graph, const Node& node, const Vector<bool>&
     }
     const int first = custom ? input : node.inputs[0];
     QN_TRY(check_input_type(node, i, tensor.type, tensor_of(graph, first).type));
-    if (is_sparse(graph, tensor) && !(kind.has_weights() && i == 1)) {
-      return fail_node(node, "input %zu is a sparse constant, but only weights may be sparse", i);
+    if (is_encoded(graph, tensor) && !(kind.has_weights() && i == 1)) {
+      return fail_node(node, "input %zu is an encoded constant, but only weights may be encoded", i);
     }
     if (has_blocks(tensor) && !(kind.has_weights() && i == 1)) {
       return fail_node(node, "input %zu has scales for blocks, but only weights may have them", i);
@@ -250,8 +250,8 @@ qn_status check_graph_outputs(const Graph& graph, const Vector<bool>& defined) {
   if (graph.outputs.empty()) return fail(QN_BAD_MODEL, "the model has no output");
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
     QN_TRY(check_port(graph, graph.outputs[i], "output", i));
-    if (is_sparse(graph, tensor_of(graph, graph.outputs[i].tensor))) {
-      return fail(QN_BAD_MODEL, "output %zu is a sparse constant, but only weights may be sparse", i);
+    if (is_encoded(graph, tensor_of(graph, graph.outputs[i].tensor))) {
+      return fail(QN_BAD_MODEL, "output %zu is an encoded constant, but only weights may be encoded", i);
     }
     if (has_blocks(tensor_of(graph, graph.outputs[i].tensor))) {
       return fail(QN_BAD_MODEL, "output %zu has scales for blocks, but only weights may have them", i);

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/needs.h"
-#include "graph/file/sparse.h"
+#include "graph/file/encoded.h"
 #include "graph/ir/rules.h"
 
 namespace quern {
@@ -34,8 +34,8 @@ qn_status check_input_type(const Node& node, size_t input, qn_type type, qn_type
 // Infers the quantization of outputs that follows from the inputs', and checks the types and scales of all others.
 qn_status infer_type(Graph& graph, const Node& node);
 
-inline bool is_sparse(const Graph& graph, const Tensor& tensor) {
-  return has_sparse && tensor.constant >= 0 && graph.constants[static_cast<size_t>(tensor.constant)].sparse != nullptr;
+inline bool is_encoded(const Graph& graph, const Tensor& tensor) {
+  return has_encoded && tensor.constant >= 0 && graph.constants[at(tensor.constant)].encoded != nullptr;
 }
 
 }  // namespace quern

@@ -98,13 +98,14 @@ static qn_status check_constant(const Graph& graph, size_t index) {
     return fail(QN_BAD_MODEL, "tensor %zu ('%.100s'): its constant has %zu bytes, which is not its size", index,
                 tensor.name.c_str(), constant.bytes);
   }
-  if (has_sparse && constant.sparse != nullptr) {
-    const size_t rows = constant.sparse->rows();
-    if (tensor.type == QN_F32 && !tensor.shape.empty() && tensor.shape[0] == rows) {
+  if (has_encoded && constant.encoded != nullptr) {
+    const size_t rows = constant.encoded->rows(), item = constant.encoded->item();
+    if (item == qn_type_size(tensor.type) && !tensor.shape.empty() && tensor.shape[0] == rows) {
       return check_quantized(graph, index);
     }
-    return fail(QN_BAD_MODEL, "tensor %zu ('%.100s'): its sparse constant has %zu rows of floats, the tensor has not",
-                index, tensor.name.c_str(), rows);
+    return fail(QN_BAD_MODEL,
+                "tensor %zu ('%.100s'): its constant has %zu rows of elements of %zu bytes, the tensor has not", index,
+                tensor.name.c_str(), rows, item);
   }
   if (constant.data == nullptr || reinterpret_cast<uintptr_t>(constant.data) % cache_line != 0) {
     return fail(QN_BAD_MODEL, "tensor %zu ('%.100s'): its constant is not aligned", index, tensor.name.c_str());

@@ -97,16 +97,16 @@ inline const char* kind_name(const Node& node) {
   return node.kind == OpKind::custom ? node.type.c_str() : op_name(node.kind);
 }
 
-class SparseConstant;  // sparse.h
+class EncodedConstant;  // graph/file/encoded.h
 
 // Content of a constant tensor. The bytes belong to `owner` (a mapped file, a buffer) and are aligned to 64.
 struct Constant {
   Shared<const void> owner;
-  const void* data = nullptr;  // NULL: the constant is sparse
+  const void* data = nullptr;  // NULL: the constant is encoded
   size_t bytes = 0;            // of all elements
   bool mapped = false;         // from a mapped file, whose pages may be released while nobody reads them
-  // Only input 1 of kinds with weights (Kind::has_weights()) may be sparse: nothing else reads sparse constants.
-  Shared<const SparseConstant> sparse = nullptr;
+  // Only input 1 of kinds with weights (Kind::has_weights()) may be encoded: nothing else reads encoded constants.
+  Shared<const EncodedConstant> encoded = nullptr;
 };
 
 // How the integers of a tensor stand for real numbers, as in qn_quantization. Empty: the tensor is not quantized.
@@ -179,8 +179,9 @@ struct Postprocessing {
 #endif
 
 struct Graph {
-  String source;  // "caffe", "onnx", "zoo"
-  String name;    // of the model, may be empty
+  String source;              // "caffe", "onnx", "zoo"
+  String name;                // of the model, may be empty
+  uint32_t file_version = 0;  // of the .qn file that it was read from; 0: of none
   Vector<Tensor> tensors;
   Vector<Node> nodes;
   Vector<Constant> constants;

@@ -1,5 +1,5 @@
 #include "base/status.h"
-#include "graph/file/sparse.h"
+#include "graph/file/encoded.h"
 #include "graph/pass/observer.h"
 #include "graph/pass/passes.h"
 #include "graph/pass/rewrite.h"

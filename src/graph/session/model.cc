@@ -111,8 +111,9 @@ qn_status load(const void* data, size_t size, Shared<const void> owner, bool map
                const qn_model_options* options, qn_model** model) {
   const MemoryLimit limit(memory_limit(size));
   Graph graph;
-  QN_TRY(read_model(data, size, std::move(owner), who, &graph));
-  for (Constant& constant : graph.constants) constant.mapped = mapped;
+  QN_TRY(read_model(data, size, owner, who, &graph));
+  // Constants that were decoded or converted have memory of their own.
+  for (Constant& constant : graph.constants) constant.mapped = mapped && constant.owner == owner;
   return make_model(std::move(graph), options, model);
 }
 

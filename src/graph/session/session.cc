@@ -8,7 +8,7 @@
 #include "base/parallel.h"
 #include "base/status.h"
 #include "base/tensor.h"
-#include "graph/file/sparse.h"
+#include "graph/file/encoded.h"
 #include "graph/pass/passes.h"
 #include "graph/session/buffers.h"
 
@@ -164,7 +164,7 @@ qn_status plan(qn_session& session, Graph graph, size_t limit) {
 
 size_t constant_bytes(const Graph& graph) {
   size_t bytes = 0;
-  for (const Constant& constant : graph.constants) bytes += stored_bytes(constant);
+  for (const Constant& constant : graph.constants) bytes += traffic_of(constant);
   return bytes;
 }
 

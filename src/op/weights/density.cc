@@ -28,18 +28,6 @@ bool looks_full(const qn_weights& weights, size_t elements, double few) {
   return static_cast<double>(zeros) < few * static_cast<double>(runs * run);
 }
 
-WeightsDensity full_density(const WeightsShape& shape) {
-  WeightsDensity density;
-  density.elements = shape.groups * shape.out * shape.depth();
-  for (size_t kind = 0; kind < density.input_kinds; ++kind) {
-    const size_t depth = shape.depth(kind == 0 ? 1 : joined_inputs);
-    for (size_t i = 0; i < density.kinds; ++i) {
-      density.blocks[kind][i] = shape.groups * shape.block_rows(size_t{1} << i) * depth;
-    }
-  }
-  return density;
-}
-
 // A mask belongs to a position. Bit c is set if channel c of the widest block has a weight other than 0 there.
 using Mask = uint16_t;
 constexpr size_t widest = 16;
@@ -114,12 +102,37 @@ void count_nonzeros(const Nonzeros& nonzeros, const WeightsShape& shape, bool jo
 
 }  // namespace
 
+WeightsDensity full_density(const WeightsShape& shape) {
+  WeightsDensity density;
+  density.elements = shape.groups * shape.out * shape.depth();
+  for (size_t kind = 0; kind < density.input_kinds; ++kind) {
+    const size_t depth = shape.depth(kind == 0 ? 1 : joined_inputs);
+    for (size_t i = 0; i < density.kinds; ++i) {
+      density.blocks[kind][i] = shape.groups * shape.block_rows(size_t{1} << i) * depth;
+    }
+  }
+  return density;
+}
+
+WeightsDensity density_of(const qn_weights& weights, const WeightsShape& shape) {
+  if (weights.summary == nullptr) return count_density(weights, shape);
+  WeightsDensity density = full_density(shape);
+  const auto& blocks = weights.summary->blocks;
+  if (blocks[0][0] == 0) return density;
+  for (size_t kind = 0; kind < density.input_kinds; ++kind) {
+    for (size_t i = 0; i < density.kinds; ++i)
+      density.blocks[kind][i] = std::min(density.blocks[kind][i], blocks[kind][i]);
+  }
+  return density;
+}
+
 WeightsDensity count_density(const qn_weights& weights, const WeightsShape& shape) {
   WeightsDensity density = full_density(shape);
   const bool bytes = has_integers && weights.type != QN_F32;
   const double few = bytes ? few_zeros_of_integers : few_zeros;
   const auto full = bytes ? looks_full<int8_t> : looks_full<float>;
-  if (weights.encoding == QN_WEIGHTS_DENSE && full(weights, density.elements, few)) return density;
+  if (weights.encoding == QN_WEIGHTS_DENSE && !are_steps(weights) && full(weights, density.elements, few))
+    return density;
   std::memset(density.blocks, 0, sizeof density.blocks);
   WeightNonzeros rows(weights, shape);
   for (size_t group = 0; group < shape.groups; ++group) {

@@ -9,4 +9,10 @@ namespace quern {
 // weights cannot be decoded.
 WeightsDensity count_density(const qn_weights& weights, const WeightsShape& shape);
 
+// The same from the weights' summary, if there is one.
+WeightsDensity density_of(const qn_weights& weights, const WeightsShape& shape);
+
+// That of weights without zeros.
+WeightsDensity full_density(const WeightsShape& shape);
+
 }  // namespace quern

@@ -30,11 +30,24 @@ void sparse_rows(const WeightSource& source, size_t first, size_t count, float* 
   }
 }
 
-// Multiplies bytes by the scales of their rows. read_weights() has made them decoded weights without a function.
-void dequantize_rows(const WeightSource& source, size_t first, size_t count, float* to) {
+qn_status decode_rows(const WeightSource& source, size_t first, size_t count, void* room) {
+  const qn_status status = call_host(source.weights.decode, source.weights.context, first, count, room);
+  if (status == QN_OK) return QN_OK;
+  return fail(status, "output channels %zu to %zu: decoding the weights failed: %s", first, first + count - 1,
+              qn_status_string(status));
+}
+
+// Multiplies bytes by the scales of their rows, which are at the end of the room for the products unless they are dense
+// weights: no product overwrites a byte that comes later.
+qn_status dequantize_rows(const WeightSource& source, size_t first, size_t count, float* to) {
   const qn_weights& w = source.weights;
   const size_t depth = source.shape.depth();
-  const auto* from = static_cast<const int8_t*>(w.data) + first * depth;
+  const int8_t* from = static_cast<const int8_t*>(w.data) + first * depth;
+  if (w.encoding == QN_WEIGHTS_DECODED) {
+    auto* const bytes = reinterpret_cast<int8_t*>(to + count * depth) - count * depth;
+    QN_TRY(decode_rows(source, first, count, bytes));
+    from = bytes;
+  }
   for (size_t o = first; o < first + count; ++o) {
     for (size_t i = 0; i < depth; ++i) {
       const size_t run =
@@ -42,17 +55,7 @@ void dequantize_rows(const WeightSource& source, size_t first, size_t count, flo
       *to++ = static_cast<float>(*from++) * w.scales[w.scale_count == 1 ? 0 : run];
     }
   }
-}
-
-qn_status decode_rows(const WeightSource& source, size_t first, size_t count, void* room) {
-  if (has_integers && source.weights.decode == nullptr) {
-    dequantize_rows(source, first, count, static_cast<float*>(room));
-    return QN_OK;
-  }
-  const qn_status status = call_host(source.weights.decode, source.weights.context, first, count, room);
-  if (status == QN_OK) return QN_OK;
-  return fail(status, "output channels %zu to %zu: decoding the weights failed: %s", first, first + count - 1,
-              qn_status_string(status));
+  return QN_OK;
 }
 
 // A build without op.h has no code for sparse weights: graphs hand theirs over as decoded ones.
@@ -64,11 +67,17 @@ qn_weights_encoding encoding(const WeightSource& source) {
 
 }  // namespace
 
-bool stays_in_place(const WeightSource& source) { return encoding(source) == QN_WEIGHTS_DENSE; }
+bool stays_in_place(const WeightSource& source) {
+  return encoding(source) == QN_WEIGHTS_DENSE && !are_steps(source.weights);
+}
 
 bool gives_nonzeros(const WeightSource& source) { return has_api("op") && encoding(source) == QN_WEIGHTS_SPARSE; }
 
 qn_status rows_of(const WeightSource& source, size_t first, size_t count, void* room, const void** data) {
+  if (are_steps(source.weights)) {
+    *data = room;
+    return dequantize_rows(source, first, count, static_cast<float*>(room));
+  }
   switch (encoding(source)) {
     case QN_WEIGHTS_DENSE: *data = dense_rows(source, first); return QN_OK;
     case QN_WEIGHTS_SPARSE: sparse_rows(source, first, count, static_cast<float*>(room)); break;

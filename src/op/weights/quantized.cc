@@ -11,7 +11,7 @@ namespace {
 // Of some weights of one output channel.
 template <class Int>
 struct ChannelSums {
-  Int sum = 0, absolute = 0;  // of the values, and of the absolute values
+  Int absolute = 0;  // of the absolute values
   int8_t least = 0, most = 0;
 };
 
@@ -21,7 +21,6 @@ ChannelSums<int16_t> sums_of_chunk(const int8_t* data, size_t count, size_t stri
   ChannelSums<int16_t> c;
   for (size_t i = 0; i < count; ++i) {
     const int8_t weight = data[i * stride];
-    c.sum = static_cast<int16_t>(c.sum + weight);
     c.absolute = static_cast<int16_t>(c.absolute + std::abs(weight));
     c.least = std::min(c.least, weight);
     c.most = std::max(c.most, weight);
@@ -41,7 +40,6 @@ ChannelSums<int64_t> sums_of(const Strip& strip, const WeightsShape& shape) {
     for (size_t i = 0; i < length; i += chunk) {
       const size_t count = std::min(chunk, length - i);
       const ChannelSums<int16_t> part = sums_of_chunk(run + i * stride.input(), count, stride.input());
-      c.sum += part.sum;
       c.absolute += part.absolute;
       c.least = std::min(c.least, part.least);
       c.most = std::max(c.most, part.most);
@@ -50,51 +48,60 @@ ChannelSums<int64_t> sums_of(const Strip& strip, const WeightsShape& shape) {
   return c;
 }
 
+// What holds for all output channels: the extremes of their weights, and the largest sum of absolute values.
+ChannelSums<int64_t> sums_of_all(const qn_weights& weights, const WeightsShape& shape) {
+  ChannelSums<int64_t> all;
+  if (const qn_weights_summary* known = weights.summary) {
+    all.absolute = static_cast<int64_t>(std::min<uint64_t>(known->largest_sum, INT32_MAX));
+    all.least = known->least, all.most = known->most;
+    return all;
+  }
+  WeightRows rows(weights, shape);
+  for (size_t o = 0; o < shape.groups * shape.out; ++o) {
+    const ChannelSums<int64_t> channel = sums_of(rows.rows(o, 1), shape);
+    all.absolute = std::max(all.absolute, channel.absolute);
+    all.least = std::min(all.least, channel.least);
+    all.most = std::max(all.most, channel.most);
+  }
+  return all;
+}
+
+bool are_halves(const ChannelSums<int64_t>& all) { return all.least >= -8 && all.most <= 7; }
+
 }  // namespace
 
 SumFacts facts_of_sums(const qn_weights& weights, const WeightsShape& shape, const void* bias) {
-  WeightRows rows(weights, shape);
+  const ChannelSums<int64_t> all = sums_of_all(weights, shape);
   const auto* const biases = static_cast<const int32_t*>(bias);
-  SumFacts facts = {.meet = w127};
-  for (size_t o = 0; o < shape.groups * shape.out; ++o) {
-    const ChannelSums<int64_t> channel = sums_of(rows.rows(o, 1), shape);
-    const int64_t bias_of_channel = biases == nullptr ? 0 : biases[o];
-    facts.largest = std::max(facts.largest, UINT8_MAX * channel.absolute + std::abs(bias_of_channel));
-    if (channel.least == INT8_MIN) facts.meet = any;
+  int64_t largest_bias = 0;
+  for (size_t o = 0; biases != nullptr && o < shape.groups * shape.out; ++o) {
+    largest_bias = std::max(largest_bias, std::abs(int64_t{biases[o]}));
   }
-  facts.largest = std::min(facts.largest, -int64_t{INT32_MIN});
+  SumFacts facts = {.meet = all.least == INT8_MIN ? any : w127};
+  facts.largest = std::min(UINT8_MAX * all.absolute + largest_bias, -int64_t{INT32_MIN});
   return facts;
 }
 
 // Elements less their zero point are at most 255; kernels also form sums of elements from 0 to 255, and products of
 // zero points with sums of weights. Of weights of 4 bits they have 16 times all these.
 qn_status check_dynamic_sums(const char* who, const qn_weights& weights, const WeightsShape& shape, SumFacts* facts) {
-  WeightRows rows(weights, shape);
-  *facts = {.meet = w127, .fit_4_bits = true};
-  for (size_t o = 0; o < shape.groups * shape.out; ++o) {
-    const ChannelSums<int64_t> channel = sums_of(rows.rows(o, 1), shape);
-    if (has_scaled_blocks && weights.block_length != 0) {  // sums are those of a block, which are small
-      if (channel.least >= -8 && channel.most <= 7) continue;
-      return fail(QN_UNSUPPORTED, "%s: weights with scales for blocks are not all in -8 .. 7", who);
-    }
-    if (channel.absolute > INT32_MAX / 256) {
-      return fail(QN_UNSUPPORTED, "%s: sums of output channel %zu may overflow 32 bits", who, o);
-    }
-    if (channel.least == INT8_MIN) facts->meet = any;
-    if (channel.least < -8 || channel.most > 7 || channel.absolute > INT32_MAX / (16 * 256)) facts->fit_4_bits = false;
+  const ChannelSums<int64_t> all = sums_of_all(weights, shape);
+  *facts = {.meet = all.least == INT8_MIN ? any : w127};
+  if (has_scaled_blocks && weights.block_length != 0) {  // sums are those of a block, which are small
+    facts->fit_4_bits = true;
+    if (are_halves(all)) return QN_OK;
+    return fail(QN_UNSUPPORTED, "%s: weights with scales for blocks are not all in -8 .. 7", who);
   }
+  if (all.absolute > INT32_MAX / 256) {
+    return fail(QN_UNSUPPORTED, "%s: sums of an output channel may overflow 32 bits", who);
+  }
+  facts->fit_4_bits = are_halves(all) && all.absolute <= INT32_MAX / (16 * 256);
   return QN_OK;
 }
 
 bool fit_4_bits(const qn_weights& weights, const WeightsShape& shape) {
   if (weights.block_length == 0 || weights.block_length % scale_block != 0) return false;
-  const qn_weights steps = as_steps(weights);
-  WeightRows rows(steps, shape);
-  for (size_t o = 0; o < shape.groups * shape.out; ++o) {
-    const ChannelSums<int64_t> channel = sums_of(rows.rows(o, 1), shape);
-    if (channel.least < -8 || channel.most > 7) return false;
-  }
-  return true;
+  return are_halves(sums_of_all(as_steps(weights), shape));
 }
 
 }  // namespace quern

@@ -157,8 +157,8 @@ qn_status check_elements(const char* who, const qn_weights& w, qn_type type, con
       return fail(QN_UNSUPPORTED, "%s: quantize_input with weights of type %s, not s8", who, qn_type_string(w.type));
     }
   } else if (stands_for_floats(w, type)) {
-    if (w.encoding != QN_WEIGHTS_DENSE || w.layout != QN_WEIGHTS_OHWI) {
-      return fail(QN_UNSUPPORTED, "%s: weights of type s8 that are not dense and of layout QN_WEIGHTS_OHWI", who);
+    if (w.encoding == QN_WEIGHTS_SPARSE || w.layout != QN_WEIGHTS_OHWI) {
+      return fail(QN_UNSUPPORTED, "%s: weights of type s8 that are sparse, or not of layout QN_WEIGHTS_OHWI", who);
     }
   } else if (w.type != type) {
     return fail(QN_UNSUPPORTED, "%s: weights of type %s, not %s as the operator", who, qn_type_string(w.type),
@@ -195,11 +195,8 @@ qn_status read_weights(const char* who, const qn_weights* user, qn_type type, co
   if (!fits_memory(shape, weights->type))
     return fail(QN_INVALID_ARGUMENT, "%s: the size of the weights overflows", who);
   QN_TRY(check_content(who, *weights, shape));
-  if ((!quantizes_inputs || activations == Activations::given) &&
-      stands_for_floats(*weights, type)) {  // encoding.cc decodes them: there is no function of the user's
+  if ((!quantizes_inputs || activations == Activations::given) && stands_for_floats(*weights, type)) {
     weights->type = QN_F32;
-    weights->encoding = QN_WEIGHTS_DECODED;
-    weights->decode = nullptr;
   }
   return QN_OK;
 }
@@ -282,7 +279,7 @@ Weights Weights::unshared() const {
 
 const WeightsDensity& Weights::density() const {
   const Lock lock(density_->mutex);
-  if (!density_->counted) density_->density = count_density(weights_, shape_);
+  if (!density_->counted) density_->density = density_of(weights_, shape_);
   density_->counted = true;
   return density_->density;
 }

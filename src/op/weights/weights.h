@@ -66,8 +66,8 @@ qn_status read_weights(const char* who, const qn_weights* user, qn_type type, co
                        qn_weights* weights, Activations activations = Activations::given);
 
 // May weights come in another encoding than dense? Users of op.h may give sparse or decoded weights, and graphs hand
-// over sparse weights as decoded ones.
-constexpr bool has_encodings = has_sparse || has_api("op");
+// over encoded weights as decoded ones.
+constexpr bool has_encodings = has_encoded || has_api("op");
 
 enum class Packing {
   panels,      // gemm.h: taps row by row, then input channels; groups one after the other
@@ -150,11 +150,14 @@ class WeightsCache {
   Vector<Entry> entries_;
 };
 
-// Weights of integers that an operator of floats reads: read_weights() has made them decoded floats without a function.
-// Returns the integers.
+// Weights of integers that an operator of floats reads: read_weights() has made them floats with scales, which whoever
+// reads them gets multiplied.
+inline bool are_steps(const qn_weights& weights) {
+  return has_integers && weights.type == QN_F32 && weights.scales != nullptr;
+}
+// Returns their integers.
 inline qn_weights as_steps(qn_weights weights) {
   weights.type = QN_S8;
-  weights.encoding = QN_WEIGHTS_DENSE;
   return weights;
 }
 
@@ -202,7 +205,7 @@ class Weights {
 
  private:
   // Are these integers that an operator of floats reads?
-  bool reads_steps() const { return weights_.encoding == QN_WEIGHTS_DECODED && weights_.decode == nullptr; }
+  bool reads_steps() const { return are_steps(weights_); }
 
   qn_weights weights_;
   WeightsShape shape_;

@@ -29,5 +29,6 @@ Action export_command(CLI::App& app);
 Action zoo_command(CLI::App& app);
 Action prune_command(CLI::App& app);
 Action quantize_command(CLI::App& app);
+Action compress_command(CLI::App& app);
 
 }  // namespace quern

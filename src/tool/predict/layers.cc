@@ -4,10 +4,11 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <span>
 
 #include "convert/common/error.h"
 #include "graph/backend/backend.h"
-#include "graph/file/sparse.h"
+#include "graph/file/encoded.h"
 #include "op/weights/density.h"
 #include "op/weights/quantized.h"
 
@@ -34,14 +35,10 @@ void describe_weights(const Graph& graph, const Node& node, Layer* layer) {
   qn_weights_init(&weights);
   weights.type = tensor.type;
   ConstantRows rows(constant, shape.groups * shape.out);
+  expect_ok(rows.read(0, shape.groups * shape.out, &weights.data));
   if (tensor.type == QN_S8) {
-    const auto* bytes = static_cast<const int8_t*>(constant.data);
-    weights.data = bytes;
-    if (std::find(bytes, bytes + constant.bytes, int8_t{-128}) == bytes + constant.bytes) layer->weights_are |= w127;
-  } else {
-    const float* data;
-    if (rows.read(0, shape.groups * shape.out, &data) != QN_OK) throw Error(qn_last_message());
-    weights.data = data;
+    const std::span bytes(static_cast<const int8_t*>(weights.data), constant.bytes);
+    if (std::find(bytes.begin(), bytes.end(), INT8_MIN) == bytes.end()) layer->weights_are |= w127;
   }
   const WeightsDensity density = count_density(weights, shape);
   if (density.blocks[0][0] != density.elements) layer->zeros = density;

@@ -4,7 +4,7 @@
 #include "convert/common/file.h"
 #include "convert/convert.h"
 #include "convert/onnx/export/rows.h"
-#include "graph/file/sparse.h"
+#include "graph/file/encoded.h"
 
 namespace quern::onnx {
 
