@@ -46,7 +46,7 @@ LIBRARIES = [
     (r"hdf5\.h", {"src/convert/keras/hdf5.cc"}),
     (r"dlfcn\.h", {"src/convert/keras/hdf5.cc", "src/extra/extra.cc"}),
     (r"(CLI|fmt|nlohmann)/.*", PROGRAMS),
-    (r"(png|jpeglib|jerror)\.h", {"tool"}),
+    (r"(png|jpeglib|jerror|zlib)\.h", {"tool"}),
     (r"malloc\.h", {"src/tool/main.cc"}),
     (r"std(def|int|io|lib)\.h|unistd\.h|fcntl\.h|poll\.h|pthread\.h|sched\.h|sys/[a-z]+\.h", RUNTIME | PROGRAMS),
     (r"[a-z_]+", RUNTIME | PROGRAMS),  # the standard library of C++

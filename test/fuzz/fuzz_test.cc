@@ -15,17 +15,22 @@
 #include <ostream>
 #include <thread>
 
+#include "../tool/data_sets.h"
 #include "../tool/pictures.h"
 #include "convert/convert.h"
 #include "convert/keras/keras.h"
+#include "convert/zoo/builder.h"
 #include "graph/file/format.h"
 #include "graph/pass/passes.h"
 #include "guard.h"
 #include "mutate.h"
 #include "readers.h"
 #include "seeds.h"
+#include "tool/input/arrays.h"
 #include "tool/input/image.h"
 #include "tool/input/npy.h"
+#include "tool/input/samples.h"
+#include "tool/input/truth.h"
 
 namespace quern {
 
@@ -212,6 +217,60 @@ TEST(Fuzz, Npy) {
   check("npy", seeds, make_variants(seeds, Format::text, other_variants), [](const std::string& bytes) {
     decode_npy({bytes.begin(), bytes.end()}, "array");
   });
+}
+
+// Makes inputs of all samples in a file, and labels of its array.
+class SampleReader {
+ public:
+  explicit SampleReader(const std::string& extension) : file_(extension) {
+    zoo::Builder b("net", 5);
+    b.output("y", b.conv("conv", b.input(8), {4, 3, 2, zoo::Activation::relu}).tensor);
+    Graph graph = b.finish();
+    require(infer_shapes(graph));
+    qn_model* made = nullptr;
+    require(make_model(std::move(graph), nullptr, &made));
+    model_.reset(made);
+  }
+
+  void read(const std::string& bytes) const {
+    file_.write(bytes);
+    const InputFlags flags;
+    const Samples samples({file_.path()}, model_.get(), 0, flags);
+    for (size_t i = 0; i < samples.size(); ++i) samples.read(i, model_.get());
+    try {
+      array_labels(read_array(file_.path(), {"labels"}), "labels");
+    } catch (const Error&) {}
+  }
+
+ private:
+  const TemporaryFile file_;
+  ModelOwner model_;
+};
+
+TEST(Fuzz, Samples) {
+  const struct {
+    const char* extension;
+    std::vector<Seed> seeds;
+    Format format;
+  } kinds[] = {{".npy", npy_sample_seeds(), Format::text},
+               {".npz", npz_sample_seeds(), Format::bytes},
+               {".idx", idx_sample_seeds(), Format::bytes}};
+  for (const auto& kind : kinds) {
+    const SampleReader reader(kind.extension);
+    check(kind.extension + 1, kind.seeds, make_variants(kind.seeds, kind.format, other_variants),
+          [&](const std::string& bytes) { reader.read(bytes); });
+  }
+}
+
+// Arrays that are damaged within a whole archive, whose checksums hold.
+TEST(Fuzz, ArraysInArchives) {
+  const std::vector<Seed> arrays = npy_sample_seeds();
+  std::vector<Seed> seeds;
+  for (const Seed& array : arrays) seeds.push_back({array.name, make_zip({{"x.npy", array.bytes}}, true)});
+  std::vector<Variant> variants = make_variants(arrays, Format::text, other_variants);
+  for (Variant& variant : variants) variant.bytes = make_zip({{"x.npy", variant.bytes}}, true);
+  const SampleReader reader(".npz");
+  check("arrays in npz", seeds, variants, [&](const std::string& bytes) { reader.read(bytes); });
 }
 
 // ---- the guard itself -----------------------------------------------------------------------------------------------

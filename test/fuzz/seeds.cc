@@ -15,6 +15,7 @@
 #include "../convert/tensorflow_graph.h"
 #include "../convert/tflite_model.h"
 #include "../graph/small_graphs.h"
+#include "../tool/data_sets.h"
 #include "../tool/pictures.h"
 #include "compress/prune.h"
 #include "compress/quantize.h"
@@ -818,6 +819,27 @@ std::vector<Seed> npy_seeds() {
           {"f2.npy", npy("<f2", "(4, 4)", 32, true)},
           {"i8.npy", npy(">i8", "(3,)", 24)},
           {"scalar.npy", npy("|u1", "()", 1)}};
+}
+
+std::vector<Seed> npy_sample_seeds() {
+  return {{"batch.npy", npy("<f4", "(3, 3, 8, 8)", 3 * 192 * 4)},
+          {"columns.npy", npy(">f2", "(2, 3, 8, 8)", 2 * 192 * 2, true)},
+          {"flat.npy", npy("<f8", "(4, 192)", 4 * 192 * 8)},
+          {"gray.npy", npy("|u1", "(4, 7, 9)", 4 * 63)},
+          {"rgb.npy", npy("|u1", "(2, 3, 9, 7)", 2 * 189)}};
+}
+
+std::vector<Seed> npz_sample_seeds() {
+  const std::string gray = npy("|u1", "(4, 7, 9)", 4 * 63), batch = npy("<f4", "(3, 3, 8, 8)", 3 * 192 * 4);
+  return {{"stored.npz", make_zip({{"labels.npy", npy("|u1", "(4,)", 4)}, {"images.npy", gray}}, false)},
+          {"deflated.npz", make_zip({{"x.npy", batch}, {"notes.txt", "text"}}, true)},
+          {"one.npz", make_zip({{"arr_0.npy", gray}}, true)}};
+}
+
+std::vector<Seed> idx_sample_seeds() {
+  return {{"images.idx", make_idx(0x08, {5, 9, 7}, std::string(5 * 63, '\x3e'))},
+          {"colours.idx", make_idx(0x08, {2, 9, 7, 3}, std::string(2 * 189, '\x3e'))},
+          {"floats.idx", make_idx(0x0d, {2, 3, 8, 8}, std::string(2 * 192 * 4, '\x3e'))}};
 }
 
 TemporaryFile::TemporaryFile(const std::string& extension) {

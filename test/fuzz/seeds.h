@@ -44,6 +44,10 @@ std::vector<Seed> keras_files();
 std::vector<Seed> png_seeds();
 std::vector<Seed> jpeg_seeds();
 std::vector<Seed> npy_seeds();
+// Samples for an input of 1 x 3 x 8 x 8: in .npy arrays, in .npz archives, and in idx files.
+std::vector<Seed> npy_sample_seeds();
+std::vector<Seed> npz_sample_seeds();
+std::vector<Seed> idx_sample_seeds();
 
 // A file that goes when this does.
 class TemporaryFile {

@@ -1,5 +1,6 @@
 // Photographs of the assets folder: input tensors and counts of right answers against those of other programs.
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "../write_file.h"
 #include "compress/prune.h"
 #include "graph/file/format.h"
 #include "process.h"
@@ -210,6 +212,45 @@ TEST_P(Eval, CountsWhatTheReferenceEngineCounts) {
 
 INSTANTIATE_TEST_SUITE_P(Photographs, Eval, testing::ValuesIn(classifiers),
                          [](const auto& classifier) { return std::string(classifier.param.name); });
+
+// Returns what a file that is compressed with gzip holds.
+std::string gunzip(const fs::path& path) {
+  std::string content;
+  gzFile file = gzopen(path.c_str(), "rb");
+  char part[1 << 16];
+  for (int size; file != nullptr && (size = gzread(file, part, sizeof part)) > 0;)
+    content.append(part, static_cast<size_t>(size));
+  if (file == nullptr || gzclose(file) != Z_OK) throw Error(path.string() + ": expected a gzip file");
+  return content;
+}
+
+// All of MNIST's test images, from the data set's own files, and photographs of an archive.
+TEST(Assets, EvalReadsDataSets) {
+  const fs::path folder = assets();
+  if (folder.empty()) GTEST_SKIP() << "no assets: set QUERN_ASSETS";
+  const fs::path scratch = fs::temp_directory_path() / "quern_data_sets", models = folder / "models";
+  fs::create_directories(scratch);
+  for (const char* name : {"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"})
+    test::write_file(scratch / name, gunzip(folder / "datasets" / "mnist" / (std::string(name) + ".gz")));
+  const std::string cifar = (folder / "datasets/cifar10/cifar10_test_jpegdecoded_first1000.npz").string();
+  const std::vector<std::string> mnist = {"--images", "t10k-images-idx3-ubyte", "--truth", "t10k-labels-idx1-ubyte"};
+  const auto right = [&](std::vector<std::string> arguments, const std::vector<std::string>& data) {
+    arguments.insert(arguments.begin(), "eval");
+    arguments.insert(arguments.end(), data.begin(), data.end());
+    arguments.push_back("--json");
+    const Result r = run_quern(scratch, arguments);
+    EXPECT_EQ(r.status, 0) << r.err;
+    const nlohmann::json json = nlohmann::json::parse(r.out);
+    return json["top1"].get<double>() * json["images"].get<double>();
+  };
+  EXPECT_NEAR(right({(models / "caffe/lenet_mnist.prototxt").string(),
+                     (models / "caffe/lenet_mnist.caffemodel").string(), "--scale", "0.00390625"},
+                    mnist),
+              9905, 1.01);
+  EXPECT_NEAR(right({(models / "onnx/mnist_cntk_opset8.onnx").string()}, mnist), 9891, 1.01);
+  EXPECT_NEAR(right({(models / "tflite/ic_resnet8_float.tflite").string()}, {"--images", cifar}), 751, 1.01);
+  fs::remove_all(scratch);
+}
 
 }  // namespace assets_test
 }  // namespace quern

@@ -198,7 +198,7 @@ TEST(Preprocess, RefusesInputsWithoutPixels) {
   for (const auto& shape : shapes) {
     qn_port port = {sizeof(qn_port), "x", {}};
     check(qn_tensor_init(&port.tensor, QN_F32, 4, shape));
-    EXPECT_THROW(image_input(path, port, 0, {}, {}), Error);
+    EXPECT_THROW(image_input(read_image(path), path, port, 0, {}, {}), Error);
   }
   std::remove(path.c_str());
 }
@@ -216,7 +216,7 @@ TEST(Preprocess, InputsOfBytes) {
     port.tensor.quantization.zero_point = 3;
     const auto elements = [&](const ImageFlags& flags) {
       std::vector<int> values;
-      for (const unsigned char byte : image_input(path, port, 0, {}, flags).bytes)
+      for (const unsigned char byte : image_input(read_image(path), path, port, 0, {}, flags).bytes)
         values.push_back(type == QN_S8 ? static_cast<signed char>(byte) : byte);
       return values;
     };

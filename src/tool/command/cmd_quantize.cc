@@ -12,7 +12,7 @@
 #include "graph/file/format.h"
 #include "tool/command/command.h"
 #include "tool/input/named_files.h"
-#include "tool/input/rounds.h"
+#include "tool/input/samples.h"
 #include "tool/model.h"
 #include "tool/quantization.h"
 
@@ -126,20 +126,6 @@ void print_quality(const nlohmann::ordered_json& report) {
   }
 }
 
-// Replaces folders by the files in them.
-std::vector<std::string> expanded(const std::vector<std::string>& arguments) {
-  std::vector<std::string> files;
-  for (const std::string& argument : arguments) {
-    std::error_code error;
-    if (!std::filesystem::is_directory(argument, error)) {
-      files.push_back(argument);
-      continue;
-    }
-    for (std::string& file : inputs_in(argument)) files.push_back(std::move(file));
-  }
-  return files;
-}
-
 RangeMethod method_named(const std::string& name) {
   return static_cast<RangeMethod>(std::find(std::begin(range_methods), std::end(range_methods), name) - range_methods);
 }
@@ -155,17 +141,11 @@ int run_quantize(const QuantizeArguments& arguments) {
   Graph graph = load_graph(files, options);
   const uint64_t source_bytes = std::filesystem::file_size(arguments.in);
   const ModelPtr model = load_model(files, arguments.reading.sizes);
-  const std::vector<qn_port> ports = input_ports(model.get());
-  const auto named = name_files("--calibrate", "input", expanded(arguments.samples), ports);
-  const std::vector<Round> rounds = plan_rounds("--calibrate", named, model.get());
-  const auto sample = [&](const qn_model* observed, const qn_session*, size_t i) {
-    std::vector<InputData> inputs;
-    for (size_t k = 0; k < ports.size(); ++k) {
-      inputs.push_back(read_input(rounds[i][k], observed, k, arguments.reading));
-    }
-    return inputs;
-  };
-  const SampleSplit split = split_samples(rounds.size());
+  const SampleSet samples("--calibrate",
+                          name_files("--calibrate", "input", arguments.samples, input_ports(model.get())), model.get(),
+                          arguments.reading);
+  const auto sample = [&](const qn_model* observed, const qn_session*, size_t i) { return samples.read(i, observed); };
+  const SampleSplit split = split_samples(samples.size());
   const SessionSettings settings = {.threads = arguments.threads, .any_size = !arguments.reading.sizes.empty()};
   const Vector<QuantizedLayer> layers = quantize_model(graph, split.calibration, sample, settings,
                                                        {arguments.weights, f32, method_named(arguments.method),
@@ -176,7 +156,7 @@ int run_quantize(const QuantizeArguments& arguments) {
   const std::vector<OutputQuality> outputs =
       compare_outputs(model.get(), quantized.get(), split.measured, sample, settings);
   check(write_model_file(graph, arguments.out.c_str()));
-  nlohmann::ordered_json json = report(arguments, rounds.size(), source_bytes, layers);
+  nlohmann::ordered_json json = report(arguments, samples.size(), source_bytes, layers);
   report_quality(split, outputs, &json);
   if (arguments.json) {
     fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
@@ -194,8 +174,10 @@ Action quantize_command(CLI::App& app) {
   app.add_option("IN", arguments->in, "A .qn file, an ONNX or a TensorFlow Lite model")->required()->type_name("IN.qn");
   app.add_option("-o,--out", arguments->out, "The .qn file to write")->required()->type_name("OUT.qn");
   app.add_option("--calibrate", arguments->samples,
-                 "Samples of the input: .npy arrays, pictures, or folders of them; for input NAME, which may be left "
-                 "out where there is only one. A hundred pictures are usually enough")
+                 "Samples of the input: .npy arrays, images, or folders of them; for input NAME, which may be left "
+                 "out where there is only one. A .npy array whose first dimension is larger than the input's has many "
+                 "samples, as have an array of a .npz archive (FILE.npz:ARRAY) and an idx file. Arrays of uint8 are "
+                 "images: N x H x W, or with 1 or 3 channels, red first. A hundred images are usually enough")
       ->required()
       ->type_name("[NAME=]FILE|DIR");
   app.add_option(

@@ -21,13 +21,6 @@ constexpr size_t max_image_bytes = size_t{256} << 20;
 constexpr size_t max_message = 200;
 constexpr int max_jpeg_scans = 64;  // each scan of a progressive file may cost as much as a full decode
 
-void check_size(size_t width, size_t height, const std::string& who) {
-  if (width == 0 || height == 0 || width > max_image_side || height > max_image_side ||
-      width * height > max_image_pixels)
-    throw Error(fmt::format("{}: {} x {} pixels are more than {} million, or a side is longer than {}", who, width,
-                            height, max_image_pixels / 1000000, max_image_side));
-}
-
 // ---- PNG ----------------------------------------------------------------------------------------------------------
 
 constexpr size_t max_inflation = 1032;  // bytes that the compression method can make of one
@@ -71,7 +64,7 @@ class PngReader {
     if (!header()) fail();
     image.width = png_get_image_width(png_, info_);
     image.height = png_get_image_height(png_, info_);
-    check_size(image.width, image.height, who_);
+    check_image_size(image.width, image.height, who_);
     if (png_get_rowbytes(png_, info_) * image.height / max_inflation > input_.file.size())
       throw Error(fmt::format("{}: the file is too short for {} x {} pixels", who_, image.width, image.height));
     if (!transform()) fail();
@@ -167,7 +160,7 @@ class JpegReader {
     if (!header()) fail();
     image.width = jpeg_.image_width;
     image.height = jpeg_.image_height;
-    check_size(image.width, image.height, who_);
+    check_image_size(image.width, image.height, who_);
     if (jpeg_.jpeg_color_space == JCS_CMYK || jpeg_.jpeg_color_space == JCS_YCCK)
       throw Error(fmt::format("{}: CMYK pictures are not supported; save it as RGB", who_));
     image.channels = jpeg_.jpeg_color_space == JCS_GRAYSCALE ? 1 : 3;
@@ -207,6 +200,13 @@ class JpegReader {
 };
 
 }  // namespace
+
+void check_image_size(size_t width, size_t height, const std::string& who) {
+  if (width == 0 || height == 0 || width > max_image_side || height > max_image_side ||
+      width * height > max_image_pixels)
+    throw Error(fmt::format("{}: {} x {} pixels are more than {} million, or a side is longer than {}", who, width,
+                            height, max_image_pixels / 1000000, max_image_side));
+}
 
 Image decode_image(std::string_view file, const std::string& who) {
   if (file.starts_with("\x89PNG")) return PngReader(file, who).read();

@@ -17,6 +17,9 @@ struct Image {
 constexpr size_t max_image_side = 32767;
 constexpr size_t max_image_pixels = size_t{1} << 26;
 
+// Throws Error if an image has no pixels, more than the limits, or a longer side. `who` names it in messages.
+void check_image_size(size_t width, size_t height, const std::string& who);
+
 // Reads a picture; the file's first bytes tell its format. 16-bit samples are rounded to 8 bits, palettes resolved,
 // alpha dropped. CMYK is refused. The orientation that cameras note is ignored. Throws Error, also for a file that ends
 // early.

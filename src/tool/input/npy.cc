@@ -16,7 +16,6 @@
 namespace quern {
 namespace {
 
-constexpr uint64_t max_array_bytes = uint64_t{4} << 30;
 constexpr std::string_view magic = "\x93NUMPY";
 constexpr size_t max_rank = 32;
 
@@ -105,7 +104,7 @@ class Header {
 
 // Returns the text of the header and sets `*data` to where the elements begin.
 std::string_view header_text(std::string_view file, const std::string& who, size_t* data) {
-  if (!file.starts_with(magic) || file.size() < 10) throw Error(fmt::format("{}: not a .npy file", who));
+  if (!is_npy(file) || file.size() < 10) throw Error(fmt::format("{}: not a .npy file", who));
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(file[i]); };
   const unsigned version = byte(6);
   if (version < 1 || version > 3) throw Error(fmt::format("{}: .npy version {} is unknown", who, version));
@@ -116,10 +115,6 @@ std::string_view header_text(std::string_view file, const std::string& who, size
   if (length > file.size() - begin) throw Error(fmt::format("{}: the file ends early", who));
   *data = begin + length;
   return file.substr(begin, length);
-}
-
-void swap_bytes(std::vector<unsigned char>* bytes, size_t item) {
-  for (size_t i = 0; i + item <= bytes->size(); i += item) std::reverse(&(*bytes)[i], &(*bytes)[i] + item);
 }
 
 // Turns column-major elements into row-major ones: counts through the indices, the last one fastest.
@@ -211,6 +206,15 @@ Integers integers(qn_type type) {
 
 }  // namespace
 
+bool is_npy(std::string_view file) { return file.starts_with(magic); }
+
+void swap_bytes(NpyArray* array) {
+  std::vector<unsigned char>& bytes = array->bytes;
+  if (array->item == 1) return;
+  for (size_t i = 0; i + array->item <= bytes.size(); i += array->item)
+    std::reverse(&bytes[i], &bytes[i] + array->item);
+}
+
 NpyArray decode_npy(std::string_view file, const std::string& who) {
   size_t data = 0;
   const Header header(header_text(file, who, &data), who);
@@ -231,7 +235,7 @@ NpyArray decode_npy(std::string_view file, const std::string& who) {
   if (bytes != file.size() - data)
     throw Error(fmt::format("{}: {} bytes of elements instead of {}", who, file.size() - data, bytes));
   array.bytes.assign(file.begin() + static_cast<std::ptrdiff_t>(data), file.end());
-  if (swapped) swap_bytes(&array.bytes, item);
+  if (swapped) swap_bytes(&array);
   if (fortran) to_row_major(&array);
   return array;
 }

@@ -21,11 +21,18 @@ struct NpyArray {
   size_t count() const { return bytes.size() / item; }
 };
 
+constexpr uint64_t max_array_bytes = uint64_t{4} << 30;  // of a file
+
+// Does the file begin like a .npy file?
+bool is_npy(std::string_view file);
 // Reads floats of 2, 4 and 8 bytes, integers of 1 to 8, and bool, in either byte order and either memory order. Throws
 // Error.
 NpyArray read_npy(const std::string& path);
 // Reads a file's content from memory; `who` names it in messages.
 NpyArray decode_npy(std::string_view file, const std::string& who);
+
+// Reverses the bytes of each element.
+void swap_bytes(NpyArray* array);
 
 // Writes a temporary file beside `path`, then renames it.
 void write_npy(const std::string& path, const qn_tensor& tensor, const void* data);

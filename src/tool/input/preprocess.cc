@@ -258,16 +258,16 @@ static std::vector<unsigned char> elements_of(const std::vector<float>& values, 
   return bytes;
 }
 
-InputData image_input(const std::string& path, const qn_port& port, unsigned open, const qn_preprocessing& model,
-                      const ImageFlags& flags) {
-  const auto image = image_port(port.tensor.shape, port.tensor.rank, open);
-  if (!image)
+InputData image_input(Image image, const std::string& who, const qn_port& port, unsigned open,
+                      const qn_preprocessing& model, const ImageFlags& flags) {
+  const auto wanted = image_port(port.tensor.shape, port.tensor.rank, open);
+  if (!wanted)
     throw Error(fmt::format("input \"{}\" of shape {} takes no images", port.name,
                             shape_text(port.tensor.shape, port.tensor.rank)));
-  const qn_preprocessing how = flags.over(model, image->channels);
-  const Image picture = fit_image(read_image(path), how, *image, path);
+  const qn_preprocessing how = flags.over(model, wanted->channels);
+  const Image picture = fit_image(std::move(image), how, *wanted, who);
   InputData data = {port.tensor, {}};
-  const size_t height = image->channels_first ? 2 : 1;
+  const size_t height = wanted->channels_first ? 2 : 1;
   data.tensor.shape[0] = 1;
   data.tensor.shape[height] = picture.height;
   data.tensor.shape[height + 1] = picture.width;
@@ -275,7 +275,7 @@ InputData image_input(const std::string& path, const qn_port& port, unsigned ope
   check(qn_tensor_init(&data.tensor, data.tensor.type, data.tensor.rank, data.tensor.shape));
   data.tensor.quantization = quantization;
   const bool pixels = !model.present && flags.mean.empty() && flags.scale.empty();
-  data.bytes = elements_of(numbers_of(picture, how, *image), data.tensor, pixels);
+  data.bytes = elements_of(numbers_of(picture, how, *wanted), data.tensor, pixels);
   return data;
 }
 

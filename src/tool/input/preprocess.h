@@ -58,10 +58,11 @@ struct Frame {
 };
 Frame seen_frame(size_t width, size_t height, const qn_preprocessing& how);
 
-// Makes the content of `port` from an image file: batch 1, by the model's preprocessing changed by the flags. Bit d of
-// `open` says that dimension d is dynamic: the image keeps its own height or width there. An input of int8 or uint8
-// gets the pixels as they are if neither knows a mean or scale; else the values, quantized as the port says.
-InputData image_input(const std::string& path, const qn_port& port, unsigned open, const qn_preprocessing& model,
-                      const ImageFlags& flags);
+// Makes the content of `port` from an image: batch 1, by the model's preprocessing changed by the flags. Bit d of `open`
+// says that dimension d is dynamic: the image keeps its own height or width there. An input of int8 or uint8 gets the
+// pixels as they are if neither knows a mean or scale; else the values, quantized as the port says. `who` names the
+// image in messages.
+InputData image_input(Image image, const std::string& who, const qn_port& port, unsigned open,
+                      const qn_preprocessing& model, const ImageFlags& flags);
 
 }  // namespace quern

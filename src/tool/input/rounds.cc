@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "convert/sizes.h"
 #include "graph/file/format.h"
@@ -13,23 +14,37 @@
 
 namespace quern {
 
+bool is_state(const qn_model* model, size_t input) { return qn_model_state_output(model, input) != QN_NO_STATE; }
+
+size_t count_rounds(const char* flag, const std::vector<size_t>& counts, const qn_model* model) {
+  size_t rounds = 1;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 0 && !is_state(model, i))
+      throw CLI::ValidationError(flag, fmt::format("nothing for input \"{}\"", input_port(model, i).name));
+    if (counts[i] <= 1) continue;
+    if (rounds != 1 && rounds != counts[i])
+      throw CLI::ValidationError(
+          flag,
+          fmt::format("expected the same number of files or samples for each input, got {} and {}", rounds, counts[i]));
+    rounds = counts[i];
+  }
+  return rounds;
+}
+
+std::optional<size_t> taken_in(size_t round, size_t count, bool state) {
+  if (state && (count == 0 || (count == 1 && round > 0))) return std::nullopt;
+  return count == 1 ? 0 : round;
+}
+
 std::vector<Round> plan_rounds(const char* flag, const std::vector<std::vector<std::string>>& files,
                                const qn_model* model) {
-  const auto is_state = [model](size_t input) { return qn_model_state_output(model, input) != QN_NO_STATE; };
-  size_t rounds = 1;
-  for (size_t i = 0; i < files.size(); ++i) {
-    if (files[i].empty() && !is_state(i))
-      throw CLI::ValidationError(flag, fmt::format("nothing for input \"{}\"", input_port(model, i).name));
-    if (files[i].size() <= 1) continue;
-    if (rounds != 1 && rounds != files[i].size())
-      throw CLI::ValidationError(flag, fmt::format("{} files for one input, {} for another", rounds, files[i].size()));
-    rounds = files[i].size();
-  }
-  std::vector<Round> plan(rounds);
-  for (size_t r = 0; r < rounds; ++r)
+  std::vector<size_t> counts;
+  for (const auto& list : files) counts.push_back(list.size());
+  std::vector<Round> plan(count_rounds(flag, counts, model));
+  for (size_t r = 0; r < plan.size(); ++r)
     for (size_t i = 0; i < files.size(); ++i) {
-      const bool carried = is_state(i) && (files[i].empty() || (files[i].size() == 1 && r > 0));
-      plan[r].push_back(carried ? "" : files[i][files[i].size() == 1 ? 0 : r]);
+      const std::optional<size_t> taken = taken_in(r, counts[i], is_state(model, i));
+      plan[r].push_back(taken ? files[i][*taken] : "");
     }
   return plan;
 }
@@ -48,32 +63,43 @@ void add_measured_inputs(CLI::App& app, std::vector<std::string>* files, InputFl
   add_input_flags(app, flags);
 }
 
-// Refuses a file that contradicts --shape. Bit d of `asked` says that dimension d is asked for.
-static void check_asked(const qn_tensor& tensor, const std::string& path, const qn_port& port, uint8_t asked) {
+// Refuses data that contradict --shape.
+static void check_asked(const qn_tensor& tensor, const std::string& who, const qn_model* model, size_t index,
+                        const Sizes& sizes) {
+  const Graph& graph = model_graph(*model);
+  const uint8_t asked = asked_dimensions(sizes, graph, graph.inputs[index]);
+  const qn_port port = input_port(model, index);
   for (uint32_t d = 0; d < port.tensor.rank; ++d) {
     if ((asked >> d & 1) == 0 || (d < tensor.rank && tensor.shape[d] == port.tensor.shape[d])) continue;
-    throw Error(fmt::format("{}: expected shape {} for input \"{}\" (--shape), got {}", path,
+    throw Error(fmt::format("{}: expected shape {} for input \"{}\" (--shape), got {}", who,
                             shape_text(port.tensor.shape, port.tensor.rank), port.name,
                             shape_text(tensor.shape, tensor.rank)));
   }
 }
 
-InputData read_input(const std::string& path, const qn_model* model, size_t index, const InputFlags& flags) {
-  const qn_port port = input_port(model, index);
-  if (path.empty()) return {port.tensor, {}};
-  const Graph& graph = model_graph(*model);
-  const Port& input = graph.inputs[index];
-  InputData data;
-  if (is_image_name(path)) {
-    data = image_input(path, port, input.open, input_preprocessing(model, index), flags.images);
-  } else {
-    const NpyArray array = read_npy(path);
-    if (qn_tensor_init(&data.tensor, port.tensor.type, static_cast<uint32_t>(array.shape.size()), array.shape.data()))
-      throw Error(fmt::format("{}: {}", path, qn_last_message()));
-    data.bytes = npy_as(array, port.tensor.type, path);
-  }
-  check_asked(data.tensor, path, port, asked_dimensions(flags.sizes, graph, input));
+InputData make_input(Image image, const std::string& who, const qn_model* model, size_t index,
+                     const InputFlags& flags) {
+  InputData data = image_input(std::move(image), who, input_port(model, index), model_graph(*model).inputs[index].open,
+                               input_preprocessing(model, index), flags.images);
+  check_asked(data.tensor, who, model, index, flags.sizes);
   return data;
+}
+
+InputData make_input(const NpyArray& array, const std::string& who, const qn_model* model, size_t index,
+                     const InputFlags& flags) {
+  const qn_type type = input_port(model, index).tensor.type;
+  InputData data;
+  if (qn_tensor_init(&data.tensor, type, static_cast<uint32_t>(array.shape.size()), array.shape.data()))
+    throw Error(fmt::format("{}: {}", who, qn_last_message()));
+  data.bytes = npy_as(array, type, who);
+  check_asked(data.tensor, who, model, index, flags.sizes);
+  return data;
+}
+
+InputData read_input(const std::string& path, const qn_model* model, size_t index, const InputFlags& flags) {
+  if (path.empty()) return {input_port(model, index).tensor, {}};
+  if (is_image_name(path)) return make_input(read_image(path), path, model, index, flags);
+  return make_input(read_npy(path), path, model, index, flags);
 }
 
 Round plan_round(const char* flag, const std::vector<std::string>& files, const qn_model* model) {

@@ -5,13 +5,17 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <initializer_list>
 #include <optional>
 
 #include "convert/common/error.h"
+#include "tool/model.h"
 
 namespace quern {
 namespace {
+
+constexpr double max_label = 0x7fffffff;
 
 using Row = std::vector<std::string>;
 
@@ -60,16 +64,25 @@ size_t find_column(const Row& header, std::initializer_list<const char*> names, 
   throw Error(fmt::format("{}: no column \"{}\" in the header", who, *names.begin()));
 }
 
-}  // namespace
+// Where a table has its values. A header takes the first line.
+struct TruthColumns {
+  size_t file, label;  // without files both are the same column
+  bool header;
+};
 
-std::vector<LabelledImage> parse_truth(std::string_view text, const std::string& who) {
+TruthColumns find_columns(const Row& first, bool files, const std::string& who) {
+  const size_t label = files || first.size() > 1 ? 1 : 0;
+  if (label < first.size() && as_label(first[label])) return {files ? 0 : label, label, false};
+  const size_t named = find_column(first, {"label_index", "label", "index", "class"}, who);
+  return {files ? find_column(first, {"file", "image", "filename"}, who) : named, named, true};
+}
+
+std::vector<LabelledImage> parse_table(std::string_view text, bool files, const std::string& who) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // a byte order mark
   std::string_view rest = text;
-  const Row first = take_row(&rest);
-  size_t file = 0, label = 1, line = 0;
-  if (first.size() < 2 || !as_label(first[1])) {
-    file = find_column(first, {"file", "image", "filename"}, who);
-    label = find_column(first, {"label_index", "label", "index", "class"}, who);
+  const TruthColumns columns = find_columns(take_row(&rest), files, who);
+  size_t line = 0;
+  if (columns.header) {
     text = rest;
     line = 1;
   }
@@ -78,12 +91,40 @@ std::vector<LabelledImage> parse_truth(std::string_view text, const std::string&
     const Row row = take_row(&text);
     ++line;
     if (row.size() == 1 && row[0].empty()) continue;
-    const std::optional<size_t> value = row.size() > std::max(file, label) ? as_label(row[label]) : std::nullopt;
-    if (!value || row[file].empty()) throw Error(fmt::format("{}: row {} has no file and label", who, line));
-    images.push_back({row[file], *value});
+    const std::optional<size_t> value =
+        row.size() > std::max(columns.file, columns.label) ? as_label(row[columns.label]) : std::nullopt;
+    if (!value || row[columns.file].empty())
+      throw Error(fmt::format("{}: row {} has no {}label", who, line, files ? "file and " : ""));
+    images.push_back({files ? row[columns.file] : "", *value});
   }
-  if (images.empty()) throw Error(fmt::format("{}: no images", who));
+  if (images.empty()) throw Error(fmt::format("{}: no {}", who, files ? "images" : "labels"));
   return images;
+}
+
+}  // namespace
+
+std::vector<LabelledImage> parse_truth(std::string_view text, const std::string& who) {
+  return parse_table(text, true, who);
+}
+
+std::vector<size_t> parse_labels(std::string_view text, const std::string& who) {
+  std::vector<size_t> labels;
+  for (const LabelledImage& row : parse_table(text, false, who)) labels.push_back(row.label);
+  return labels;
+}
+
+std::vector<size_t> array_labels(const NpyArray& array, const std::string& who) {
+  const std::vector<size_t>& shape = array.shape;
+  if (array.bytes.empty() || shape.empty() || shape[0] != array.count())
+    throw Error(fmt::format("{}: expected labels, a 1-D array of integers, got shape {}", who,
+                            shape.empty() ? "()" : shape_text(shape.data(), shape.size())));
+  std::vector<size_t> labels;
+  for (const double value : npy_doubles(array)) {
+    if (!(value >= 0 && value <= max_label && std::trunc(value) == value))
+      throw Error(fmt::format("{}: expected integers from 0 on as labels, got {}", who, value));
+    labels.push_back(static_cast<size_t>(value));
+  }
+  return labels;
 }
 
 }  // namespace quern

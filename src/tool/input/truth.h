@@ -1,10 +1,12 @@
-// Tables of labelled images.
+// Labels of images and other samples: in tables and in arrays.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "tool/input/npy.h"
 
 namespace quern {
 
@@ -18,5 +20,12 @@ struct LabelledImage {
 // columns count: "file" (or "image", "filename") and "label_index" (or "label", "index", "class"; spaces for '_' and
 // capitals are allowed). Throws Error; `who` names the table in messages.
 std::vector<LabelledImage> parse_truth(std::string_view text, const std::string& who);
+
+// Reads the labels of such a table alone, whose rows need no file: a table without a header may have one column, of
+// labels. Throws Error.
+std::vector<size_t> parse_labels(std::string_view text, const std::string& who);
+
+// Returns an array's elements as labels: integers, none negative, of shape N or N x 1. Throws Error.
+std::vector<size_t> array_labels(const NpyArray& array, const std::string& who);
 
 }  // namespace quern
