@@ -78,7 +78,8 @@ typedef struct qn_weights_summary {
    *  output channels of a group at one position of their rows; blocks[1], of integers: at those of 4 successive input
    *  channels of a tap. The last block of a group, and of a tap, may be smaller. All 0: there are hardly any zeros. */
   size_t blocks[2][5];
-  int8_t least, most;   /**< Integers: the smallest and the largest element. */
+  int8_t least;         /**< Integers: the smallest element. */
+  int8_t most;          /**< Integers: the largest element. */
   uint64_t largest_sum; /**< Integers: the largest sum of the absolute values of an output channel's elements. */
 } qn_weights_summary;
 
