@@ -8,6 +8,7 @@
 
 #include "base/math.h"
 #include "base/status.h"
+#include "compress/rate.h"
 #include "compress/rounding.h"
 #include "op/core/window.h"
 
@@ -21,8 +22,11 @@ static_assert(most_depth * 127 <= most_weights);
 // Weights are held at those before as if so many times the mean square of what they multiply spoke for them, and more
 // strongly the fewer columns there are beside unknowns. Of 0.01 to 16, photographs that had not calibrated MobileNet v1 and
 // SqueezeNet were best off with 4 where all is int8, and with 0.5 where only weights are quantized, to 4 bits.
-constexpr double damping_of_8_bits = 4, damping_of_4_bits = 0.5;
-constexpr double rounding = 1e-5;  // sums of products are floats: what they are off by, and more
+constexpr double damping_of_8_bits = 4, damping_of_4_bits = 0.5, damping_of_priced = 0.25;
+// The square of a step, by the price of a bit and what an error of a weight costs. At high rates 6 / ln 2 would be best.
+constexpr double steps_per_price = 8;
+constexpr size_t rounded_together = 64;  // weights of a channel, before others make up for them
+constexpr double rounding = 1e-5;        // sums of products are floats: what they are off by, and more
 
 size_t product_of(const Vector<size_t>& shape, size_t from) {
   size_t product = 1;
@@ -60,6 +64,8 @@ void read_window(const Window& window, size_t output, const Take& take) {
   }
 }
 
+bool any(const Vector<bool>& list) { return std::find(list.begin(), list.end(), true) != list.end(); }
+
 double dot(const double* a, const double* b, size_t n) {
   constexpr size_t lanes = 8;  // sums that do not wait for one another
   double sums[lanes] = {}, rest = 0;
@@ -83,6 +89,14 @@ void factorize(Vector<double>& matrix, size_t n) {
   }
 }
 
+// Did the matrix have a factor?
+bool is_factor(const Vector<double>& factor, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    if (!(factor[i * n + i] > 0 && std::isfinite(factor[i * n + i]))) return false;
+  }
+  return true;
+}
+
 // Makes x the solution of L Lt y = x.
 void solve(const Vector<double>& factor, Vector<double>& x) {
   const size_t n = x.size();
@@ -93,26 +107,78 @@ void solve(const Vector<double>& factor, Vector<double>& x) {
   }
 }
 
-// Rounds weights to steps, the last one first. Each makes up for what those behind it have lost: the sum of squares of
-// Lt (weights - steps) stays small. The weights of a run get their scale when what came before has been made up for.
-void round(const Vector<double>& factor, const Vector<double>& weights, const WeightFormat& format, float least,
-           Vector<int8_t>* bytes, Vector<float>* scales) {
-  const size_t n = weights.size(), run = format.run(n);
-  bytes->resize(n);
-  scales->resize(divide_up(n, run));
-  Vector<double> lost(n, 0.0), wanted(weights);
-  for (size_t i = n; i-- > 0;) {
-    if (i + 1 == n || (i + 1) % run == 0) {
-      const size_t first = i / run * run;
-      for (size_t k = first; k <= i; ++k) wanted[k] = weights[k] + lost[k] / factor[k * n + k];
-      (*scales)[i / run] = scale_of_weights(&wanted[first], i + 1 - first, format, least);
+// Weights of some output channels that become levels, the last ones of each first. Each makes up for what those behind it
+// have lost: the sum of squares of Lt (weights - levels * scales) stays small, for each channel.
+class Rounder {
+ public:
+  // `weights` and `levels` have `rows` rows of n.
+  Rounder(const Vector<double>& factor, size_t n, const double* weights, size_t rows, int8_t* levels)
+      : factor_(factor), n_(n), weights_(weights), rows_(rows), levels_(levels), lost_(rows * n, 0.0) {}
+
+  // What weight i of channel o should be, if the levels behind it are chosen.
+  double best(size_t o, size_t i) const { return weights_[o * n_ + i] + lost_[o * n_ + i] / factor_[i * n_ + i]; }
+  // scale(o, i) is the scale of a weight, choose(o, i, steps) its level. Weights are taken in blocks of all channels, which
+  // begin at multiples of `block`, so that what they lose is a matrix product.
+  template <class Scale, class Choose>
+  qn_status round(size_t block, const Scale& scale, const Choose& choose) {
+    for (size_t end = n_; end > 0;) {
+      const size_t begin = (end - 1) / block * block;
+      Vector<float> errors(rows_ * (end - begin));
+      for (size_t o = 0; o < rows_; ++o) {
+        for (size_t i = end; i-- > begin;) {
+          const double step = scale(o, i);
+          levels_[o * n_ + i] = choose(o, i, best(o, i) / step);
+          const double error = weights_[o * n_ + i] - levels_[o * n_ + i] * step;
+          errors[o * (end - begin) + i - begin] = static_cast<float>(error);
+          for (size_t k = begin; k < i; ++k) lost_[o * n_ + k] += error * factor_[i * n_ + k];
+        }
+      }
+      QN_TRY(lose(errors, begin, end));
+      end = begin;
     }
-    const auto scale = double{(*scales)[i / run]};
-    (*bytes)[i] = format.nearest((weights[i] + lost[i] / factor[i * n + i]) / scale);
-    const double error = weights[i] - (*bytes)[i] * scale;
-    for (size_t k = 0; k < i; ++k) lost[k] += error * factor[i * n + k];
+    return QN_OK;
   }
+
+ private:
+  // Adds what the weights of a block lose to those before it.
+  qn_status lose(const Vector<float>& errors, size_t begin, size_t end) {
+    if (begin == 0) return QN_OK;
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    Vector<float> rows((end - begin) * begin), products(rows_ * begin);
+    for (size_t i = begin; i < end; ++i) {
+      for (size_t k = 0; k < begin; ++k) rows[(i - begin) * begin + k] = static_cast<float>(factor_[i * n_ + k]);
+    }
+    QN_TRY(qn_gemm_f32(rows_, begin, end - begin, errors.data(), end - begin, rows.data(), begin, 0, nullptr, -infinity,
+                       infinity, products.data(), begin, nullptr));
+    for (size_t o = 0; o < rows_; ++o) {
+      for (size_t k = 0; k < begin; ++k) lost_[o * n_ + k] += double{products[o * begin + k]};
+    }
+    return QN_OK;
+  }
+
+  const Vector<double>& factor_;
+  size_t n_;
+  const double* weights_;
+  size_t rows_;
+  int8_t* levels_;
+  Vector<double> lost_;
+};
+
+// The square of what the error of weight i adds to the errors of the outputs, if the weights before it make up for what
+// they can.
+double curvature(const Vector<double>& factor, size_t n, size_t i) { return factor[i * n + i] * factor[i * n + i]; }
+
+// The bits of levels, if each takes what its frequency says.
+double bits_of(std::span<const int8_t> levels) {
+  LevelRates rates;
+  rates.count(levels);
+  double bits = 0;
+  for (const int8_t level : levels) bits += rates.bits(level);
+  return bits;
 }
+
+// Steps become one of two values in each octave, so that they take few bits themselves.
+double rounded_step(double step) { return std::exp2(std::ceil(2 * std::log2(step) - 0.5) / 2); }
 
 }  // namespace
 
@@ -154,8 +220,8 @@ qn_status Reconstruction::Moments::add(const Vector<float>& x, const Vector<floa
 void Reconstruction::Moments::finish(double least_damping) {
   const size_t n = real.size();
   const auto count = static_cast<double>(columns), unknowns = static_cast<double>(n);
-  double whole = 0, power = 0;
-  for (size_t i = 0; i < n; ++i) whole += products[i * n + i];
+  double largest = 0, power = 0;
+  for (size_t i = 0; i < n; ++i) largest = std::max(largest, products[i * n + i]);
   for (size_t i = 0; i < n; ++i) real[i] /= count, bytes[i] /= count;
   for (size_t i = 0; i < n; ++i) {
     for (size_t k = 0; k < n; ++k) {
@@ -164,7 +230,7 @@ void Reconstruction::Moments::finish(double least_damping) {
     }
     power += products[i * n + i];
   }
-  double damping = std::max(power * (least_damping + unknowns / count), whole * rounding) / unknowns;
+  damping = std::max(power * (least_damping + unknowns / count) / unknowns, largest * rounding);
   if (!(damping > 0)) damping = 1;  // the input is 0
   for (size_t i = 0; i < n; ++i) products[i * n + i] += damping;
 }
@@ -221,61 +287,233 @@ qn_status Reconstruction::add(const float* real, const void* quantized, const Ve
   return QN_OK;
 }
 
-std::optional<Reconstruction::Channel> Reconstruction::fit(const Moments& moments, const Vector<double>& factor,
-                                                           size_t o) const {
-  const float* const before = weight_data_ + o * depth_;
-  Vector<double> weights(depth_, 0.0);  // first the products with what the quantized model has changed
-  for (size_t i = 0; i < depth_; ++i) {
-    for (size_t k = 0; k < depth_; ++k) weights[k] += double{before[i]} * moments.shifted[i * depth_ + k];
+// Where the real weights of a group's channels would be best. `fits` tells the channels whose are not too large there; the
+// others' weights are those before.
+qn_status Reconstruction::wanted(size_t group, Vector<double>* weights, Vector<bool>* fits) const {
+  const Moments& moments = moments_[group];
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const size_t rows = channels(), n = depth_;
+  const float* const before = weight_data_ + group * rows * n;
+  // First the products with what the quantized model has changed.
+  Vector<float> changes(moments.shifted.begin(), moments.shifted.end()), products(rows * n);
+  QN_TRY(qn_gemm_f32(rows, n, n, before, n, changes.data(), n, 0, nullptr, -infinity, infinity, products.data(), n,
+                     nullptr));
+  weights->assign(before, before + rows * n);
+  fits->assign(rows, false);
+  if (!is_factor(moments.products, n)) return QN_OK;  // what the layer reads is not finite
+  for (size_t o = 0; o < rows; ++o) {
+    Vector<double> row(products.begin() + static_cast<ptrdiff_t>(o * n),
+                       products.begin() + static_cast<ptrdiff_t>((o + 1) * n));
+    if (std::any_of(row.begin(), row.end(), [](double x) { return x != 0; })) solve(moments.products, row);
+    for (size_t i = 0; i < n; ++i) row[i] += double{before[o * n + i]};
+    if (!std::all_of(row.begin(), row.end(), [](double x) { return std::isfinite(static_cast<float>(x)); })) continue;
+    (*fits)[o] = true;
+    std::copy(row.begin(), row.end(), weights->begin() + static_cast<ptrdiff_t>(o * n));
   }
-  solve(factor, weights);
-  for (size_t i = 0; i < depth_; ++i) weights[i] += double{before[i]};
-  if (!std::all_of(weights.begin(), weights.end(), [](double x) { return std::isfinite(static_cast<float>(x)); }))
-    return std::nullopt;
-  const float bias = bias_ == nullptr ? 0 : bias_[o];
-  Channel channel = {.bytes = {}, .scales = {}, .bias = double{bias}};
-  round(factor, weights, format_, least_scale(bias, scale_), &channel.bytes, &channel.scales);
-  for (size_t i = 0; i < depth_; ++i) {
-    const auto scale = double{channel.scales[i / format_.run(depth_)]};
-    channel.bias += double{before[i]} * moments.real[i] - channel.bytes[i] * scale * moments.bytes[i];
-  }
-  if (scale_ != 0) channel.bias = std::nearbyint(channel.bias / (double{channel.scales[0]} * double{scale_}));
-  const double most = scale_ != 0 ? most_bias : double{std::numeric_limits<float>::max()};
-  if (!(std::abs(channel.bias) <= most)) return std::nullopt;
-  return channel;
+  return QN_OK;
 }
 
-void Reconstruction::finish(Graph& quantized) {
-  Node& node = quantized.nodes[layer_.bytes];
-  const auto constant = [&](int tensor) { return quantized.constants[at(tensor_of(quantized, tensor).constant)].data; };
-  Quantization scales = tensor_of(quantized, node.inputs[1]).quantization;
-  const size_t rows = weights_.shape[0], of_group = rows / groups_, runs = scales.scales.size() / rows;
-  Vector<int8_t> bytes(rows * depth_);
-  Vector<double> bias(rows, 0.0);
-  std::copy_n(static_cast<const int8_t*>(constant(node.inputs[1])), bytes.size(), bytes.begin());
-  if (has_bias(node) && scale_ != 0) {
-    std::copy_n(static_cast<const int32_t*>(constant(node.inputs[2])), rows, bias.begin());
-  } else if (has_bias(node)) {
-    std::copy_n(static_cast<const float*>(constant(node.inputs[2])), rows, bias.begin());
+// The bias that makes up for the weights of a channel; nothing if it is too large.
+std::optional<double> Reconstruction::bias_for(size_t o, const int8_t* levels, const float* scales) const {
+  const Moments& moments = moments_[o / channels()];
+  const float* const before = weight_data_ + o * depth_;
+  double bias = bias_ == nullptr ? 0 : double{bias_[o]};
+  for (size_t i = 0; i < depth_; ++i) {
+    const auto scale = double{scales[i / format_.run(depth_)]};
+    bias += double{before[i]} * moments.real[i] - levels[i] * scale * moments.bytes[i];
   }
-  for (size_t group = 0; group < groups_; ++group) {
-    Moments& moments = moments_[group];
-    if (moments.columns == 0) return;
-    moments.finish(format_.bits == 4 ? damping_of_4_bits : damping_of_8_bits);
+  if (scale_ != 0) bias = std::nearbyint(bias / (double{scales[0]} * double{scale_}));
+  const double most = scale_ != 0 ? most_bias : double{std::numeric_limits<float>::max()};
+  return std::abs(bias) <= most ? std::optional(bias) : std::nullopt;
+}
+
+// Puts levels and scales of a group's channels into the layer, but for those that do not fit, or whose biases would be too
+// large.
+void Reconstruction::put(size_t group, const Vector<bool>& fits, const int8_t* levels, const float* scales,
+                         Layer* layer) const {
+  const size_t rows = channels(), runs = layer->scales.size() / layer->bias.size();
+  for (size_t o = 0; o < rows; ++o) {
+    if (!fits[o]) continue;
+    const size_t channel = group * rows + o;
+    const std::optional<double> bias = bias_for(channel, &levels[o * depth_], &scales[o * runs]);
+    if (!bias) continue;
+    layer->bias[channel] = *bias;
+    std::copy_n(&levels[o * depth_], depth_, &layer->bytes[channel * depth_]);
+    std::copy_n(&scales[o * runs], runs, &layer->scales[channel * runs]);
+  }
+}
+
+Reconstruction::Layer Reconstruction::layer_of(const Graph& quantized) const {
+  const Node& node = quantized.nodes[layer_.bytes];
+  const auto constant = [&](int tensor) { return quantized.constants[at(tensor_of(quantized, tensor).constant)].data; };
+  const size_t rows = weights_.shape[0];
+  Layer layer;
+  layer.bytes.resize(rows * depth_);
+  layer.bias.assign(rows, 0.0);
+  layer.scales = tensor_of(quantized, node.inputs[1]).quantization.scales;
+  std::copy_n(static_cast<const int8_t*>(constant(node.inputs[1])), layer.bytes.size(), layer.bytes.begin());
+  if (has_bias(node) && scale_ != 0) {
+    std::copy_n(static_cast<const int32_t*>(constant(node.inputs[2])), rows, layer.bias.begin());
+  } else if (has_bias(node)) {
+    std::copy_n(static_cast<const float*>(constant(node.inputs[2])), rows, layer.bias.begin());
+  }
+  return layer;
+}
+
+void Reconstruction::set_layer(Graph& quantized, const Layer& layer) const {
+  Node& node = quantized.nodes[layer_.bytes];
+  Quantization scales = tensor_of(quantized, node.inputs[1]).quantization;
+  scales.scales = layer.scales;
+  node.inputs.resize(3);
+  node.inputs[2] = add_bias(quantized, scales, layer.bias);
+  node.inputs[1] = add_constant(quantized, String(), QN_S8, weights_.shape, layer.bytes.data());
+  quantized.tensors[at(node.inputs[1])].quantization = std::move(scales);
+}
+
+void Reconstruction::factorize_moments() {
+  if (factorized_) return;
+  factorized_ = true;
+  for (Moments& moments : moments_) {
+    moments.finish(format_.bits == 8 ? damping_of_8_bits : format_.bits == 4 ? damping_of_4_bits : damping_of_priced);
     factorize(moments.products, depth_);
-    for (size_t o = group * of_group; o < (group + 1) * of_group; ++o) {
-      const std::optional<Channel> channel = fit(moments, moments.products, o);
-      if (!channel) continue;
-      std::copy(channel->bytes.begin(), channel->bytes.end(), bytes.begin() + static_cast<ptrdiff_t>(o * depth_));
-      std::copy(channel->scales.begin(), channel->scales.end(),
-                scales.scales.begin() + static_cast<ptrdiff_t>(o * runs));
-      bias[o] = channel->bias;
+  }
+}
+
+qn_status Reconstruction::finish(Graph& quantized) {
+  if (moments_[0].columns == 0) return QN_OK;
+  factorize_moments();
+  Layer layer = layer_of(quantized);
+  const size_t rows = channels(), n = depth_, run = format_.run(n), runs = divide_up(n, run);
+  for (size_t group = 0; group < groups_; ++group) {
+    Vector<double> weights, best(n);
+    Vector<bool> fits;
+    Vector<int8_t> levels(rows * n);
+    Vector<float> scales(rows * runs);
+    QN_TRY(wanted(group, &weights, &fits));
+    if (!any(fits)) continue;
+    Rounder rounder(moments_[group].products, n, weights.data(), rows, levels.data());
+    // The weights of a run get their scale when what came before has been made up for.
+    const auto scale = [&](size_t o, size_t i) {
+      float& of_run = scales[o * runs + i / run];
+      if (i + 1 == n || (i + 1) % run == 0) {
+        const size_t first = i / run * run;
+        for (size_t k = first; k <= i; ++k) best[k] = rounder.best(o, k);
+        const float bias = bias_ == nullptr ? 0 : bias_[group * rows + o];
+        of_run = scale_of_weights(&best[first], i + 1 - first, format_, least_scale(bias, scale_));
+      }
+      return double{of_run};
+    };
+    const auto choose = [&](size_t, size_t, double steps) { return format_.nearest(steps); };
+    QN_TRY(rounder.round(format_.block == 0 ? rounded_together : format_.block, scale, choose));
+    put(group, fits, levels.data(), scales.data(), &layer);
+  }
+  set_layer(quantized, layer);
+  return QN_OK;
+}
+
+float Reconstruction::step_of(const Vector<double>& factor, const double* weights, double price,
+                              double of_errors) const {
+  double mean = 0, largest = 0;
+  for (size_t i = 0; i < depth_; ++i) {
+    mean += curvature(factor, depth_, i) / static_cast<double>(depth_ * moments_[0].columns);
+    largest = std::max(largest, std::abs(weights[i]));
+  }
+  if (largest == 0) return 1;
+  double step = std::sqrt(steps_per_price * price / (of_errors * mean));
+  if (!std::isfinite(step)) step = 0;
+  return static_cast<float>(rounded_step(std::clamp(step, largest / LevelRates::most * 1.2, largest * 4)));
+}
+
+qn_status Reconstruction::finish(Graph& quantized, const Price& price, double* bits) {
+  *bits = 0;
+  if (moments_[0].columns == 0) return QN_OK;
+  factorize_moments();
+  Layer layer = layer_of(quantized);
+  const size_t rows = channels(), n = depth_, all = rows * groups_;
+  Vector<Vector<double>> weights(groups_);
+  Vector<Vector<bool>> fits(groups_);
+  Vector<int8_t> levels(all * n);
+  Vector<float> steps(all);
+  for (size_t group = 0; group < groups_; ++group) {
+    QN_TRY(wanted(group, &weights[group], &fits[group]));
+    for (size_t o = 0; o < rows; ++o) {
+      const double* const row = &weights[group][o * n];
+      const size_t channel = group * rows + o;
+      steps[channel] = step_of(moments_[group].products, row, price.of_bit, price.of_errors[channel]);
+      for (size_t i = 0; i < n; ++i) levels[channel * n + i] = WeightFormat().nearest(row[i] / double{steps[channel]});
     }
   }
-  node.inputs.resize(3);
-  node.inputs[2] = add_bias(quantized, scales, bias);
-  node.inputs[1] = add_constant(quantized, String(), QN_S8, weights_.shape, bytes.data());
-  quantized.tensors[at(node.inputs[1])].quantization = std::move(scales);
+  constexpr int rounds = 3;  // costs of levels follow from the levels chosen before
+  LevelRates rates;
+  for (int r = 0; r < rounds; ++r) {
+    rates.count({levels.data(), levels.size()});
+    for (size_t group = 0; group < groups_; ++group) {
+      if (!any(fits[group])) continue;
+      const Vector<double>& factor = moments_[group].products;
+      const float* const step = &steps[group * rows];
+      Vector<double> of_errors(rows);
+      for (size_t o = 0; o < rows; ++o) {
+        of_errors[o] = price.of_errors[group * rows + o] * double{step[o]} * double{step[o]} /
+                       static_cast<double>(moments_[0].columns);
+      }
+      Rounder rounder(factor, n, weights[group].data(), rows, &levels[group * rows * n]);
+      const auto scale = [&](size_t o, size_t) { return double{step[o]}; };
+      const auto choose = [&](size_t o, size_t i, double value) {
+        return rates.choose(value, of_errors[o] * curvature(factor, n, i), price.of_bit);
+      };
+      QN_TRY(rounder.round(rounded_together, scale, choose));
+    }
+  }
+  for (size_t group = 0; group < groups_; ++group) {
+    put(group, fits[group], &levels[group * rows * n], &steps[group * rows], &layer);
+  }
+  set_layer(quantized, layer);
+  *bits = bits_of({layer.bytes.data(), layer.bytes.size()});
+  return QN_OK;
+}
+
+double Reconstruction::bits(const Price& price) {
+  factorize_moments();
+  const size_t rows = weights_.shape[0], of_group = channels();
+  Vector<int8_t> levels(rows * depth_);
+  Vector<double> steps(rows);
+  const auto choose = [&](const auto& level) {
+    for (size_t o = 0; o < rows; ++o) {
+      const Vector<double>& factor = moments_[o / of_group].products;
+      const double of_error = price.of_errors[o] * steps[o] * steps[o] / static_cast<double>(moments_[0].columns);
+      for (size_t i = 0; i < depth_; ++i) {
+        levels[o * depth_ + i] =
+            level(double{weight_data_[o * depth_ + i]} / steps[o], of_error * curvature(factor, depth_, i));
+      }
+    }
+  };
+  for (size_t o = 0; o < rows; ++o) {
+    const Vector<double> weights(weight_data_ + o * depth_, weight_data_ + (o + 1) * depth_);
+    steps[o] = double{step_of(moments_[o / of_group].products, weights.data(), price.of_bit, price.of_errors[o])};
+  }
+  LevelRates rates;
+  choose([&](double value, double) { return WeightFormat().nearest(value); });
+  rates.count({levels.data(), levels.size()});
+  choose([&](double value, double weight) { return rates.choose(value, weight, price.of_bit); });
+  return bits_of({levels.data(), levels.size()});
+}
+
+Vector<double> Reconstruction::errors_of(const Vector<float>& weight_errors) {
+  factorize_moments();
+  const size_t rows = weights_.shape[0], of_group = channels();
+  Vector<double> errors(rows, 0.0);
+  for (size_t o = 0; o < rows; ++o) {
+    const Vector<double>& factor = moments_[o / of_group].products;
+    for (size_t i = 0; i < depth_; ++i) {  // a row of Lt times the errors
+      double sum = 0;
+      for (size_t k = i; k < depth_; ++k) sum += factor[k * depth_ + i] * double{weight_errors[o * depth_ + k]};
+      errors[o] += sum * sum / static_cast<double>(moments_[0].columns);
+      const double error = weight_errors[o * depth_ + i];
+      errors[o] -= moments_[o / of_group].damping * error * error / static_cast<double>(moments_[0].columns);
+    }
+    errors[o] = std::max(errors[o], 0.0);
+  }
+  return errors;
 }
 
 // Adds the bias: in steps of input times weights, or f32 if the input is.

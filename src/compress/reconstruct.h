@@ -15,6 +15,12 @@
 
 namespace quern {
 
+// By what weights are chosen that are to take few bits: what errors of the layer's outputs cost, and what a bit costs.
+struct Price {
+  double of_bit = 0;
+  Vector<double> of_errors;  // for each output channel: of the mean square error over output pixels
+};
+
 // Returns what computes the first input of a node, as its only output.
 Graph input_of(const Graph& graph, size_t node);
 
@@ -31,9 +37,16 @@ class Reconstruction {
   // Adds a sample: what the layer reads in either graph, both of this shape. In the quantized one it is int8, or f32 if
   // only weights are quantized.
   qn_status add(const float* real, const void* quantized, const Vector<size_t>& shape);
-  // Gives the layer other weights and another bias; the last call. A channel for which they would be too large keeps its
-  // own.
-  void finish(Graph& quantized);
+  // What follows comes after the last sample.
+  //
+  // Gives the layer other weights and another bias. A channel for which they would be too large keeps its own.
+  qn_status finish(Graph& quantized);
+  // The same with weights that take few bits, in steps as wide as the prices say. `bits`: about how many.
+  qn_status finish(Graph& quantized, const Price& price, double* bits);
+  // About how many bits finish() would return, in a small part of its time.
+  double bits(const Price& price);
+  // The mean square errors of outputs, by channel, if the weights had these errors.
+  Vector<double> errors_of(const Vector<float>& weight_errors);
 
  private:
   // Sums over columns: what the channels of a group read for one output pixel each.
@@ -41,19 +54,29 @@ class Reconstruction {
     size_t columns = 0;
     Vector<double> real, bytes;        // of x and x'
     Vector<double> products, shifted;  // of x' x't; of (x - x') x't
+    double damping = 0;
 
     // Adds columns, as those of a matrix.
     qn_status add(const Vector<float>& x, const Vector<float>& x_bytes, size_t count);
     // Makes means of `real` and `bytes`, and the others moments around them; damps `products`.
     void finish(double least_damping);
   };
-  struct Channel {
+  // The weights and biases of all channels.
+  struct Layer {
     Vector<int8_t> bytes;
-    Vector<float> scales;  // of its runs
-    double bias;
+    Vector<float> scales;
+    Vector<double> bias;
   };
+  Layer layer_of(const Graph& quantized) const;
+  void set_layer(Graph& quantized, const Layer& layer) const;
   int add_bias(Graph& quantized, const Quantization& of_weights, const Vector<double>& bias) const;
-  std::optional<Channel> fit(const Moments& moments, const Vector<double>& factor, size_t o) const;
+  size_t channels() const { return weights_.shape[0] / groups_; }  // of a group
+  qn_status wanted(size_t group, Vector<double>* weights, Vector<bool>* fits) const;
+  std::optional<double> bias_for(size_t o, const int8_t* levels, const float* scales) const;
+  void put(size_t group, const Vector<bool>& fits, const int8_t* levels, const float* scales, Layer* layer) const;
+  void factorize_moments();
+  // The step of a channel's weights that errors and bits of these prices ask for.
+  float step_of(const Vector<double>& factor, const double* weights, double price, double of_errors) const;
 
   const Node& node_;
   const Tensor& weights_;
@@ -67,6 +90,7 @@ class Reconstruction {
   size_t columns_;  // of a sample at most
   std::mt19937 generator_;
   Vector<Moments> moments_;  // of each group
+  bool factorized_ = false;
 };
 
 }  // namespace quern

@@ -7,7 +7,7 @@
 namespace quern {
 
 int8_t WeightFormat::nearest(double steps) const {
-  const double least = bits == 8 ? -127 : -8, most = bits == 8 ? 127 : 7;
+  const double least = bits == 4 ? -8 : -127, most = bits == 4 ? 7 : 127;
   return static_cast<int8_t>(std::clamp(std::nearbyint(steps), least, most));
 }
 

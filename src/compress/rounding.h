@@ -14,7 +14,7 @@ constexpr float smallest_scale = 1e-20f;  // far below any that matters, so that
 
 // The integers of a layer's weights.
 struct WeightFormat {
-  int bits = 8;      // 8: -127 to 127; 4: -8 to 7
+  int bits = 8;      // 8: -127 to 127; 4: -8 to 7; 0: -127 to 127, of which a price chooses (reconstruct.h)
   size_t block = 0;  // successive elements of an output channel that share a scale; 0: all
 
   int8_t nearest(double steps) const;

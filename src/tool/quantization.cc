@@ -12,6 +12,7 @@
 #include "graph/file/format.h"
 #include "graph/pass/passes.h"
 #include "tool/output/outputs.h"
+#include "tool/part.h"
 #include "tool/progress.h"
 
 namespace quern {
@@ -27,32 +28,6 @@ void observe(const qn_session* session, std::vector<Histogram>* histograms) {
   }
 }
 
-// A graph with one output.
-class Part {
- public:
-  Part(const Graph& graph, const SessionSettings& settings) {
-    qn_model* made = nullptr;
-    check(make_model(graph, nullptr, &made));
-    model_.reset(made);
-    session_ = make_session(made, settings);
-  }
-  const void* run(const Sample& sample, size_t i) {
-    const void* data = nullptr;
-    run_session(session_.get(), sample(model_.get(), session_.get(), i));
-    check(qn_session_output(session_.get(), 0, &data));
-    return data;
-  }
-  Vector<size_t> shape() const {
-    qn_tensor tensor;
-    check(qn_session_output_tensor(session_.get(), 0, &tensor));
-    return Vector<size_t>(tensor.shape, tensor.shape + tensor.rank);
-  }
-
- private:
-  ModelPtr model_;
-  SessionPtr session_;
-};
-
 void reconstruct(const Graph& real, Graph* quantized, const WeightFormat& format, const std::vector<size_t>& samples,
                  const Sample& sample, const SessionSettings& settings) {
   const Vector<LayerPair> layers = layer_pairs(real, *quantized);
@@ -63,10 +38,11 @@ void reconstruct(const Graph& real, Graph* quantized, const WeightFormat& format
     Reconstruction reconstruction(real, *quantized, layer, format, samples.size());
     Part before(input_of(real, layer.real), settings), after(input_of(*quantized, layer.bytes), settings);
     for (const size_t i : samples) {
-      const auto* const floats = static_cast<const float*>(before.run(sample, i));
-      check(reconstruction.add(floats, after.run(sample, i), before.shape()));
+      before.run(sample, i);
+      after.run(sample, i);
+      check(reconstruction.add(static_cast<const float*>(before.output()), after.output(), before.shape()));
     }
-    reconstruction.finish(*quantized);
+    check(reconstruction.finish(*quantized));
   }
   check(optimize(*quantized));
 }

@@ -1,18 +1,14 @@
 // The part of commands that quantizes models: it runs a model on samples to learn the ranges of its tensors.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "compress/quantize.h"
-#include "tool/model.h"
+#include "tool/part.h"
 
 namespace quern {
-
-// Reads samples: the inputs of sample i, for a model and a session that have the graph's inputs.
-using Sample = std::function<std::vector<InputData>(const qn_model* model, const qn_session* session, size_t i)>;
 
 struct QuantizationOptions {
   WeightFormat weights;

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 
 #include "graph/pass/passes.h"
 #include "run.h"
@@ -73,7 +75,7 @@ void reconstruct(const Graph& real, Graph* bytes, const Floats& x) {
     const Output before = run(input_of(real, layer.real), x)[0], after = run(input_of(*bytes, layer.bytes), x)[0];
     ASSERT_EQ(before.shape, after.shape);
     expect_ok(reconstruction.add(before.floats.data(), after.bytes.data(), after.shape));
-    reconstruction.finish(*bytes);
+    expect_ok(reconstruction.finish(*bytes));
   }
   expect_ok(check_graph(*bytes));
 }
@@ -150,6 +152,75 @@ TEST(Reconstruct, RoundingErrorsCancel) {
   EXPECT_LT(error_of(bytes), 0.2 * nearest);
 }
 
+// Levels of weights, and how many bits these take by their frequencies.
+struct Levels {
+  std::vector<int8_t> all;
+  double entropy() const {
+    std::map<int8_t, double> counts;
+    for (const int8_t level : all) ++counts[level];
+    double bits = 0;
+    for (const auto& [level, count] : counts) bits -= count * std::log2(count / static_cast<double>(all.size()));
+    return bits;
+  }
+};
+
+// The dearer a bit, the fewer of them, and the larger the error, which stays below that of rounding to the nearest level
+// of as many bits.
+TEST(Reconstruct, PricesTradeBitsForErrors) {
+  Geometry g = {9, 8, 32, 16, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}};
+  for (const size_t groups : {1, 2}) {
+    g.groups = groups;
+    const Graph real = two_layers(g, true);
+    const Floats x = random(2 * g.height * g.width * 3, 5), want = run(real, x)[0].floats;
+    double most_bits = 1e9, least_error = 0;
+    for (const double price : {1e-7, 1e-5, 1e-3}) {
+      SCOPED_TRACE(testing::Message() << "price " << price << ", " << groups << " groups");
+      Graph squeezed = real;
+      expect_ok(quantize_weights(squeezed, {}));
+      const LayerPair layer = layer_pairs(real, squeezed)[1];
+      Reconstruction reconstruction(real, squeezed, layer, {}, 1);
+      const Output before = run(input_of(real, layer.real), x)[0], after = run(input_of(squeezed, layer.bytes), x)[0];
+      expect_ok(reconstruction.add(before.floats.data(), after.floats.data(), after.shape));
+      Price prices = {price, {}};
+      prices.of_errors.assign(g.out, 1.0);
+      const double expected = reconstruction.bits(prices);
+      double bits;
+      expect_ok(reconstruction.finish(squeezed, prices, &bits));
+      expect_ok(check_graph(squeezed));
+      const Tensor& weights = tensor_of(squeezed, squeezed.nodes[layer.bytes].inputs[1]);
+      const Constant& constant = squeezed.constants[at(weights.constant)];
+      const auto* const bytes = static_cast<const int8_t*>(constant.data);
+      const Levels levels = {{bytes, bytes + constant.bytes}};
+      EXPECT_NEAR(bits, levels.entropy(), 0.05 * bits + 200);
+      EXPECT_NEAR(expected, bits, 0.15 * bits + 200);
+      const double error = squared_distance(want, run(squeezed, x)[0].floats);
+      EXPECT_LT(bits, most_bits);
+      EXPECT_GT(error, least_error);
+      most_bits = bits, least_error = error;
+
+      // Levels nearest to the weights, with a step for which they take as many bits.
+      Graph nearest = squeezed;
+      Levels simple;
+      const float* const floats = constant_floats(real, real.nodes[layer.real].inputs[1]);
+      float step = 0.001f;
+      for (;; step *= 1.02f) {
+        simple.all.clear();
+        for (size_t i = 0; i < constant.bytes; ++i) {
+          simple.all.push_back(static_cast<int8_t>(std::clamp(std::nearbyint(floats[i] / step), -127.0f, 127.0f)));
+        }
+        if (simple.entropy() <= levels.entropy()) break;
+      }
+      Node& node = nearest.nodes[layer.bytes];
+      node.inputs[1] = add_constant(nearest, "", QN_S8, weights.shape, simple.all.data());
+      nearest.tensors[at(node.inputs[1])].quantization = weights.quantization;
+      for (float& scale : nearest.tensors[at(node.inputs[1])].quantization.scales) scale = step;
+      node.inputs[2] =
+          add_constant(nearest, "", QN_F32, {g.out}, constant_floats(real, real.nodes[layer.real].inputs[2]));
+      EXPECT_LT(error, squared_distance(want, run(nearest, x)[0].floats));
+    }
+  }
+}
+
 // Two convolutions, of 4,608 and 3,456 weights, whose activations remain f32.
 TEST(Reconstruct, WeightsOf4Bits) {
   Geometry g = {9, 8, 32, 16, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}};
@@ -168,7 +239,7 @@ TEST(Reconstruct, WeightsOf4Bits) {
         const Output before = run(input_of(real, layer.real), x)[0],
                      after = run(input_of(quantized, layer.bytes), x)[0];
         expect_ok(reconstruction.add(before.floats.data(), after.floats.data(), after.shape));
-        reconstruction.finish(quantized);
+        expect_ok(reconstruction.finish(quantized));
       }
       expect_ok(check_graph(quantized));
       EXPECT_LT(squared_distance(want, run(quantized, x)[0].floats), 0.7 * nearest);

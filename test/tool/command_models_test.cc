@@ -524,6 +524,46 @@ TEST_F(Command, CompressCodesTheSameModel) {
   EXPECT_FALSE(fs::exists(dir / "x.qn"));
 }
 
+// Weights lose what outputs miss least, until the file is small enough.
+TEST_F(Command, CompressReachesATarget) {
+  zoo::Builder b("net", 5);
+  const zoo::Value first = b.conv("first", b.input(12), {36, 3, 1, zoo::Activation::relu});
+  const zoo::Value second = b.conv("second", first, {24, 3, 2, zoo::Activation::relu});
+  b.output("prob", b.softmax("prob", b.fully_connected("fc", second, 20).tensor, 1));
+  Graph graph = b.finish();
+  check(infer_shapes(graph));
+  check(write_model_file(graph, path("net.qn").c_str()));
+  succeeds({"run", "net.qn", "--input", "a.png", "--output", "out"});
+  double before = 0;
+  for (const std::string ratio : {"4", "6", "10"}) {
+    const Result r = quern({"compress", "net.qn", "-o", "small.qn", "--calibrate", "a.png", "b.jpg", "--mirror",
+                            "--target-ratio", ratio, "--json"});
+    ASSERT_EQ(r.status, 0) << r.err;
+    const json report = json::parse(r.out);
+    EXPECT_EQ(report["file_bytes"], fs::file_size(dir / "small.qn"));
+    EXPECT_GE(report["ratio"], std::stod(ratio));
+    EXPECT_LE(report["ratio"], 1.1 * std::stod(ratio));
+    EXPECT_EQ(report["layers"].size(), 3u);
+    EXPECT_GT(report["loss"], before);
+    before = report["loss"];
+    for (const json& layer : report["layers"]) EXPECT_LT(layer["bits_per_weight"], 8);
+    const std::string tolerance = ratio == "4" ? "0.02" : "0.2";
+    succeeds({"run", "small.qn", "--input", "a.png", "--expect", "out/prob.npy", "--tolerance", tolerance});
+  }
+  const auto with = [&](std::vector<std::string> more, int status) {
+    more.insert(more.begin(), {"compress", "net.qn", "-o", "none.qn"});
+    const std::string message = fails(more, status);
+    EXPECT_FALSE(fs::exists(dir / "none.qn"));
+    return message;
+  };
+  EXPECT_NE(with({"--target-size", "600", "--calibrate", "a.png"}, 1).find("bytes at least, not 600"),
+            std::string::npos);
+  EXPECT_NE(with({"--target-ratio", "8"}, 2).find("a target needs samples"), std::string::npos);
+  EXPECT_NE(with({"--calibrate", "a.png"}, 2).find("samples need a target"), std::string::npos);
+  with({"--target-ratio", "0.5", "--calibrate", "a.png"}, 2);
+  with({"--target-ratio", "8", "--target-size", "9000", "--calibrate", "a.png"}, 2);
+}
+
 TEST_F(Command, QuantizeExplainsWhatIsWrong) {
   fs::create_directory(dir / "empty");
   EXPECT_NE(fails({"quantize", "tiny.qn", "-o", "q.qn", "--calibrate", "empty"}).find("no .npy arrays or pictures"),

@@ -1,12 +1,21 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
 
+#include "convert/common/error.h"
+#include "graph/file/encoded.h"
 #include "graph/file/format.h"
 #include "tool/command/command.h"
+#include "tool/compression.h"
+#include "tool/input/named_files.h"
+#include "tool/input/preprocess.h"
+#include "tool/input/samples.h"
 #include "tool/model.h"
 
 namespace quern {
@@ -14,23 +23,104 @@ namespace {
 
 struct CompressArguments {
   std::string in, out;
+  std::vector<std::string> samples;
+  InputFlags reading;
+  std::optional<double> ratio;
+  std::optional<uint64_t> size;
+  bool mirror = false;
+  size_t threads = 1;
   bool json = false;
 };
 
+// Mirrors an image.
+void mirror_image(InputData* image) {
+  const auto port = image_port(image->tensor.shape, image->tensor.rank);
+  if (!port || image->tensor.type != QN_F32) throw CLI::ValidationError("--mirror", "the input takes no images of f32");
+  auto* const x = reinterpret_cast<float*>(image->bytes.data());
+  const size_t items = port->channels_first ? 1 : port->channels, row = port->width * items;
+  for (size_t begin = 0; begin + row <= image->bytes.size() / sizeof(float); begin += row) {
+    for (size_t left = 0, right = port->width - 1; left < right; ++left, --right) {
+      std::swap_ranges(x + begin + left * items, x + begin + (left + 1) * items, x + begin + right * items);
+    }
+  }
+}
+
+Compression squeeze(const CompressArguments& arguments, const ModelFiles& files, Graph graph, uint64_t target) {
+  check(make_dense(graph));
+  const ModelPtr model = load_model(files, arguments.reading.sizes);
+  const SampleSet samples("--calibrate",
+                          name_files("--calibrate", "input", arguments.samples, input_ports(model.get())), model.get(),
+                          arguments.reading);
+  const auto sample = [&](const qn_model* observed, const qn_session*, size_t i) {
+    std::vector<InputData> inputs = samples.read(i % samples.size(), observed);
+    if (i >= samples.size())
+      std::for_each(inputs.begin(), inputs.end(), [](InputData& input) { mirror_image(&input); });
+    return inputs;
+  };
+  std::vector<size_t> all(samples.size() * (arguments.mirror ? 2 : 1));
+  std::iota(all.begin(), all.end(), size_t{0});
+  const SessionSettings settings = {.threads = arguments.threads, .any_size = !arguments.reading.sizes.empty()};
+  return compress_model(graph, all, sample, settings, target);
+}
+
+nlohmann::ordered_json compressed_layer_json(const CompressedLayer& layer) {
+  const auto weights = static_cast<double>(layer.weights);
+  return {{"name", layer.name},
+          {"weights", layer.weights},
+          {"bits_per_weight", layer.bits / weights},
+          {"sparsity", static_cast<double>(layer.zeros) / weights},
+          {"sensitivity", layer.sensitivity}};
+}
+
+nlohmann::ordered_json compression_json(const CompressArguments& arguments, const Compression& compression,
+                                        uint64_t before) {
+  const uint64_t after = std::filesystem::file_size(arguments.out);
+  nlohmann::ordered_json json = {{"input_bytes", before},
+                                 {"file_bytes", after},
+                                 {"ratio", static_cast<double>(before) / static_cast<double>(after)}};
+  if (compression.layers.empty()) return json;
+  json["loss"] = compression.loss;
+  json["layers"] = nlohmann::ordered_json::array();
+  for (const CompressedLayer& layer : compression.layers) json["layers"].push_back(compressed_layer_json(layer));
+  return json;
+}
+
+void print_compression(const nlohmann::ordered_json& report) {
+  if (report.contains("layers")) {
+    fmt::print("  weights    bits   zeros  sensitivity  layer\n");
+    for (const auto& layer : report["layers"]) {
+      fmt::print("{:>9}  {:6.2f}  {:5.1f}%  {:11.3g}  {}\n", layer["weights"].get<uint64_t>(),
+                 layer["bits_per_weight"].get<double>(), 100 * layer["sparsity"].get<double>(),
+                 layer["sensitivity"].get<double>(), layer["name"].get<std::string>());
+    }
+    fmt::print("outputs lose {:.4g} on the samples (KL divergence, or half the relative square error)\n",
+               report["loss"].get<double>());
+  }
+  fmt::print("{} -> {} bytes, {:.2f} times smaller\n", report["input_bytes"].get<uint64_t>(),
+             report["file_bytes"].get<uint64_t>(), report["ratio"].get<double>());
+}
+
 int run_compress(const CompressArguments& arguments) {
+  const bool lossy = arguments.ratio || arguments.size;
+  if (lossy && arguments.samples.empty()) throw CLI::ValidationError("--calibrate", "a target needs samples");
+  if (!lossy && !arguments.samples.empty()) throw CLI::ValidationError("--calibrate", "samples need a target");
   const ModelFiles files = {arguments.in, ""};
   ImportOptions options;
   if (!files.is_quern()) options.target = arguments.out;  // a .qn file may be rewritten in place
-  const Graph graph = load_graph(files, options);
+  options.sizes = arguments.reading.sizes;
+  Compression compression;
+  compression.graph = load_graph(files, options);
   const uint64_t before = std::filesystem::file_size(arguments.in);
-  check(write_model_file(graph, arguments.out.c_str(), FileForm::coded));
-  const uint64_t after = std::filesystem::file_size(arguments.out);
-  const double ratio = static_cast<double>(before) / static_cast<double>(after);
+  if (lossy) {
+    const auto by_ratio = static_cast<uint64_t>(static_cast<double>(before) / arguments.ratio.value_or(1));
+    compression = squeeze(arguments, files, std::move(compression.graph), arguments.size.value_or(by_ratio));
+  }
+  check(write_model_file(compression.graph, arguments.out.c_str(), FileForm::coded));
+  const nlohmann::ordered_json json = compression_json(arguments, compression, before);
   if (arguments.json) {
-    const nlohmann::ordered_json report = {{"input_bytes", before}, {"file_bytes", after}, {"ratio", ratio}};
-    fmt::print("{}\n", report.dump(2));
+    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   } else {
-    fmt::print("{} -> {} bytes, {:.2f} times smaller\n", before, after, ratio);
+    print_compression(json);
   }
   return 0;
 }
@@ -41,11 +131,22 @@ Action compress_command(CLI::App& app) {
   auto arguments = std::make_shared<CompressArguments>();
   app.add_option("IN", arguments->in, "A .qn file")->required()->type_name("IN.qn");
   app.add_option("-o,--out", arguments->out, "The .qn file to write")->required()->type_name("OUT.qn");
+  auto* const ratio =
+      app.add_option("--target-ratio", arguments->ratio, "How many times smaller than IN the file is to be");
+  ratio->check(CLI::Range(1.0, 1e4).description(""))->type_name("R");
+  app.add_option("--target-size", arguments->size, "How many bytes the file is to have at most")
+      ->excludes(ratio)
+      ->type_name("BYTES");
+  app.add_option("--calibrate", arguments->samples,
+                 "Samples of the input, as for quantize: they tell which weights matter")
+      ->type_name("[NAME=]FILE|DIR");
+  app.add_flag("--mirror", arguments->mirror, "Mirrored images are samples, too");
+  add_input_flags(app, &arguments->reading);
+  add_threads(app, &arguments->threads);
   app.add_flag("--json", arguments->json, "One JSON object on standard output");
   app.footer(
-      "Codes everything that the file holds; the model stays the same. Weights of bytes become much smaller than "
-      "floats:\n"
-      "prune and quantize the model before.");
+      "Without a target the model stays the same, coded in fewer bytes. With one, weights lose what the outputs miss "
+      "least: each becomes an integer, chosen by the error that it causes and the bits that it takes.");
   return [arguments] { return run_compress(*arguments); };
 }
 

@@ -1,0 +1,281 @@
+#include "tool/compression.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <span>
+
+#include "compress/reconstruct.h"
+#include "convert/common/error.h"
+#include "convert/model_stats.h"
+#include "graph/file/format.h"
+#include "graph/pass/passes.h"
+#include "tool/output/outputs.h"
+#include "tool/progress.h"
+#include "tool/walk.h"
+
+namespace quern {
+namespace {
+
+// What outputs lose that should be like others. Of distributions the Kullback-Leibler divergence, of other outputs half
+// the square of the difference as a part of what they are.
+double loss_of(const std::vector<double>& expected, const std::vector<double>& got) {
+  constexpr double tiny = 1e-12, one = 1e-3;
+  const double sum = std::accumulate(expected.begin(), expected.end(), 0.0);
+  const bool distribution =
+      std::abs(sum - 1) < one && std::all_of(expected.begin(), expected.end(), [](double p) { return p >= 0; });
+  double loss = 0, power = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double p = expected[i], q = got[i];
+    loss += distribution ? p * std::log((p + tiny) / (q + tiny)) : (p - q) * (p - q) / 2;
+    power += p * p;
+  }
+  return distribution ? loss : loss / std::max(power, tiny);
+}
+
+// Knows the outputs of a model, and tells what other models lose.
+class Judge {
+ public:
+  Judge(const Graph& real, std::vector<size_t> samples, const Sample& sample, const SessionSettings& settings)
+      : samples_(std::move(samples)), sample_(sample), settings_(settings) {
+    Part part(real, settings);
+    for (const size_t i : samples_) expected_.push_back(outputs_of(part, i));
+  }
+
+  double loss(const Graph& graph) const {
+    Part part(graph, settings_);
+    double loss = 0;
+    for (size_t n = 0; n < samples_.size(); ++n) {
+      const std::vector<std::vector<double>> got = outputs_of(part, samples_[n]);
+      for (size_t o = 0; o < got.size(); ++o) loss += loss_of(expected_[n][o], got[o]);
+    }
+    return loss / static_cast<double>(samples_.size());
+  }
+
+ private:
+  std::vector<std::vector<double>> outputs_of(Part& part, size_t i) const {
+    part.run(sample_, i);
+    std::vector<std::vector<double>> numbers;
+    for (const Output& output : session_outputs(part.session(), output_ports(part.model())))
+      numbers.push_back(real_numbers(output));
+    return numbers;
+  }
+
+  std::vector<size_t> samples_;
+  const Sample& sample_;
+  const SessionSettings& settings_;
+  std::vector<std::vector<std::vector<double>>> expected_;
+};
+
+// A few of the samples, evenly.
+std::vector<size_t> some_of(const std::vector<size_t>& samples, size_t count) {
+  std::vector<size_t> some;
+  count = std::min(count, samples.size());
+  for (size_t i = 0; i < count; ++i) some.push_back(samples[i * samples.size() / count]);
+  return some;
+}
+
+class Compressor {
+ public:
+  Compressor(const Graph& real, const std::vector<size_t>& samples, const Sample& sample,
+             const SessionSettings& settings)
+      : real_(real), samples_(samples), sample_(sample), settings_(settings), start_(real) {
+    check(quantize_weights(start_, {}));
+    for (const LayerPair& pair : layer_pairs(real_, start_)) {
+      if (can_reconstruct(real_, pair)) pairs_.push_back(pair);
+    }
+    observe_layers();
+    price_errors();
+  }
+
+  // The price of a bit at which all weights take so many, about.
+  double price_for(double bits) {
+    double low = -60, high = 20;  // logarithms
+    while (high - low > 0.01) {
+      const double price = (low + high) / 2;
+      (estimated_bits(std::exp(price)) > bits ? low : high) = price;
+    }
+    return std::exp(high);
+  }
+
+  Compression compress(double price) const;
+  double loss(const Graph& graph) const { return Judge(real_, samples_, sample_, settings_).loss(graph); }
+
+ private:
+  // Without other errors in what layers read.
+  double estimated_bits(double price) {
+    double bits = 0;
+    for (size_t i = 0; i < pairs_.size(); ++i) bits += layers_[i]->bits(price_of(i, price));
+    return bits;
+  }
+  Price price_of(size_t i, double of_bit) const { return {of_bit, of_errors_[i]}; }
+  CompressedLayer layer_row(size_t i, double bits, const Graph& graph) const;
+  void observe_layers();
+  Graph noisy(size_t l, Vector<float>* noise) const;
+  void price_errors();
+
+  const Graph& real_;
+  const std::vector<size_t>& samples_;
+  const Sample& sample_;
+  const SessionSettings& settings_;
+  Graph start_;  // with weights in int8
+  Vector<LayerPair> pairs_;
+  std::vector<std::unique_ptr<Reconstruction>> layers_;  // as they are in the real model
+  std::vector<Vector<double>> of_errors_;                // of each layer: Price::of_errors
+};
+
+constexpr WeightFormat format = {0, 0};
+
+// Collects what all layers read in the real model.
+void Compressor::observe_layers() {
+  Vector<int> tensors;
+  std::vector<size_t> output_of;
+  for (const LayerPair& pair : pairs_) {
+    const int input = real_.nodes[pair.real].inputs[0];
+    const auto found = std::find(tensors.begin(), tensors.end(), input);
+    output_of.push_back(static_cast<size_t>(found - tensors.begin()));
+    if (found == tensors.end()) tensors.push_back(input);
+    layers_.push_back(std::make_unique<Reconstruction>(real_, start_, pair, format, samples_.size()));
+  }
+  Part part(observed(real_, tensors), settings_);
+  Progress progress("samples", samples_.size());
+  for (const size_t i : samples_) {
+    progress.step();
+    part.run(sample_, i);
+    for (size_t l = 0; l < pairs_.size(); ++l) {
+      const auto* const x = static_cast<const float*>(part.output(output_of[l]));
+      check(layers_[l]->add(x, x, part.shape(output_of[l])));
+    }
+  }
+}
+
+// A copy of the model in which one layer's weights are noisy, and the noise.
+Graph Compressor::noisy(size_t l, Vector<float>* noise) const {
+  constexpr double part_of_weights = 0.1;
+  Graph graph = real_;
+  Node& node = graph.nodes[pairs_[l].real];
+  const Tensor weights = tensor_of(real_, node.inputs[1]);
+  const float* const before = constant_floats(real_, node.inputs[1]);
+  const size_t rows = weights.shape[0], depth = real_.constants[at(weights.constant)].bytes / sizeof(float) / rows;
+  std::mt19937 random(static_cast<uint32_t>(l));
+  noise->resize(rows * depth);
+  Vector<float> changed(rows * depth);
+  for (size_t o = 0; o < rows; ++o) {
+    const std::span row(before + o * depth, depth);
+    const double power = std::inner_product(row.begin(), row.end(), row.begin(), 0.0);
+    const double size = part_of_weights * std::sqrt(3 * power / static_cast<double>(depth));
+    for (size_t i = o * depth; i < (o + 1) * depth; ++i) {
+      (*noise)[i] = static_cast<float>(size * std::uniform_real_distribution<double>(-1, 1)(random));
+      changed[i] = before[i] + (*noise)[i];
+    }
+  }
+  node.inputs[1] = add_constant(graph, String(), QN_F32, weights.shape, changed.data());
+  return graph;
+}
+
+// Adds noise to the weights of one layer after the other, and compares what the model's outputs lose with the errors of the
+// layer's. Of its channels, those count most whose outputs vary least: what reads them has large weights for them.
+void Compressor::price_errors() {
+  // Small models are sure of most samples, and lose nearly all on a few: they take more samples, which takes no longer.
+  constexpr uint64_t least_samples = 64, most_samples = 2000, enough_macs = uint64_t{20} << 30;
+  const uint64_t macs = std::max<uint64_t>(model_stats(real_).macs, 1);
+  const auto enough = static_cast<size_t>(std::clamp(enough_macs / macs, least_samples, most_samples));
+  constexpr double least_power = 0.01, least_loss = 1e-9;
+  const Judge judge(real_, some_of(samples_, enough), sample_, settings_);
+  Progress progress("layers", pairs_.size());
+  for (size_t l = 0; l < pairs_.size(); ++l) {
+    progress.step();
+    Vector<float> noise;
+    double loss = judge.loss(noisy(l, &noise));
+    if (!(loss > least_loss && std::isfinite(loss))) loss = least_loss;
+    const float* const weights = constant_floats(real_, real_.nodes[pairs_[l].real].inputs[1]);
+    const Vector<double> errors = layers_[l]->errors_of(noise);
+    Vector<double> prices = layers_[l]->errors_of(Vector<float>(weights, weights + noise.size()));
+    const double mean = std::accumulate(prices.begin(), prices.end(), 0.0) / static_cast<double>(prices.size());
+    double sum = 0;
+    for (size_t o = 0; o < prices.size(); ++o) {
+      prices[o] = 1 / (prices[o] + least_power * mean);
+      sum += prices[o] * errors[o];
+    }
+    for (double& price : prices) price = sum > 0 ? price * loss / sum : 1;
+    of_errors_.push_back(std::move(prices));
+  }
+}
+
+Compression Compressor::compress(double price) const {
+  Compression result = {start_, {}};
+  Progress progress("layers", pairs_.size());
+  Walk before(real_, sample_, settings_), after(result.graph, sample_, settings_);
+  uint64_t most = 1;
+  for (const LayerPair& pair : pairs_)
+    most = std::max(most, before.live_bytes(pair.real) + after.live_bytes(pair.bytes));
+  constexpr uint64_t memory = uint64_t{1} << 30;
+  const std::vector<size_t> samples = some_of(samples_, std::max<size_t>(static_cast<size_t>(memory / most), 1));
+  before.begin(samples);
+  after.begin(samples);
+  for (size_t i = 0; i < pairs_.size(); ++i) {
+    progress.step();
+    const LayerPair& pair = pairs_[i];
+    Reconstruction layer(real_, result.graph, pair, format, samples.size());
+    const int x = real_.nodes[pair.real].inputs[0], changed = result.graph.nodes[pair.bytes].inputs[0];
+    before.run_to(pair.real);
+    after.run_to(pair.bytes);
+    for (size_t n = 0; n < samples.size(); ++n) {
+      check(layer.add(static_cast<const float*>(before.tensor(n, x)), after.tensor(n, changed), before.shape(n, x)));
+    }
+    double bits;
+    check(layer.finish(result.graph, price_of(i, price), &bits));
+    result.layers.push_back(layer_row(i, bits, result.graph));
+  }
+  check(optimize(result.graph));
+  return result;
+}
+
+CompressedLayer Compressor::layer_row(size_t i, double bits, const Graph& graph) const {
+  CompressedLayer row;
+  row.name = real_.nodes[pairs_[i].real].name.c_str();
+  row.bits = bits;
+  const Vector<double>& prices = of_errors_[i];
+  row.sensitivity = std::accumulate(prices.begin(), prices.end(), 0.0) / static_cast<double>(prices.size());
+  const Tensor& weights = tensor_of(graph, graph.nodes[pairs_[i].bytes].inputs[1]);
+  const Constant& constant = graph.constants[at(weights.constant)];
+  row.weights = constant.bytes;
+  const auto* const levels = static_cast<const int8_t*>(constant.data);
+  row.zeros = static_cast<uint64_t>(std::count(levels, levels + constant.bytes, 0));
+  return row;
+}
+
+}  // namespace
+
+Compression compress_model(const Graph& real, const std::vector<size_t>& samples, const Sample& sample,
+                           const SessionSettings& settings, uint64_t target) {
+  Compressor compressor(real, samples, sample, settings);
+  double wanted_bits = 8.0 * static_cast<double>(target);
+  Compression best;
+  constexpr int passes = 5;
+  constexpr double close = 0.99;
+  for (int pass = 0; pass < passes; ++pass) {
+    Compression made = compressor.compress(compressor.price_for(wanted_bits));
+    Vector<unsigned char> file;
+    check(write_model(made.graph, &file, FileForm::coded));
+    made.file_bytes = file.size();
+    const bool fits = made.file_bytes <= target, first = best.file_bytes == 0;
+    const bool better =
+        fits ? best.file_bytes > target || made.file_bytes > best.file_bytes : made.file_bytes < best.file_bytes;
+    wanted_bits *= static_cast<double>(target) / static_cast<double>(made.file_bytes) * (1 + close) / 2;
+    if (first || better) best = std::move(made);
+    if (best.file_bytes <= target && static_cast<double>(best.file_bytes) >= close * static_cast<double>(target)) break;
+  }
+  if (best.file_bytes > target) {
+    throw Error(fmt::format("the file would have {} bytes at least, not {}", best.file_bytes, target));
+  }
+  best.loss = compressor.loss(best.graph);
+  return best;
+}
+
+}  // namespace quern
