@@ -42,11 +42,13 @@ qn_status decode_rows(const WeightSource& source, size_t first, size_t count, vo
 qn_status dequantize_rows(const WeightSource& source, size_t first, size_t count, float* to) {
   const qn_weights& w = source.weights;
   const size_t depth = source.shape.depth();
-  const int8_t* from = static_cast<const int8_t*>(w.data) + first * depth;
+  const int8_t* from;
   if (w.encoding == QN_WEIGHTS_DECODED) {
     auto* const bytes = reinterpret_cast<int8_t*>(to + count * depth) - count * depth;
     QN_TRY(decode_rows(source, first, count, bytes));
     from = bytes;
+  } else {
+    from = static_cast<const int8_t*>(w.data) + first * depth;
   }
   for (size_t o = first; o < first + count; ++o) {
     for (size_t i = 0; i < depth; ++i) {
