@@ -241,6 +241,24 @@ TEST(Rans, RefusesTruncatedStreams) {
   EXPECT_LT(passed, small / 10);
 }
 
+// So a short stream does not take the time of the matrix that a file promises.
+TEST(Rans, StopsWhereAStreamEnds) {
+  constexpr size_t rows = 90, depth = 100;
+  constexpr int8_t untouched = 111;
+  size_t tried = 0;
+  for (const Case& c : cases) {
+    const Stream stream = encode(make(c, rows, depth), rows, depth);
+    if (stream.size() < 2000) continue;
+    RansRows cursor;
+    ASSERT_EQ(RansRows::open({stream.data(), stream.size() / 2}, rows, depth, &cursor), QN_OK) << c.name;
+    Matrix matrix(rows * depth, untouched);
+    EXPECT_EQ(cursor.read(rows, matrix.data()), QN_BAD_MODEL) << c.name;
+    EXPECT_EQ(std::count(matrix.begin() + 60 * depth, matrix.end(), untouched), 30 * depth) << c.name;
+    ++tried;
+  }
+  EXPECT_GT(tried, 5u);
+}
+
 TEST(Rans, RefusesSizesWithoutElementsAndTooManyOfThem) {
   const Stream stream = encode(make(cases[0], 90, 100), 90, 100);
   for (const auto& [rows, depth] : {std::pair<size_t, size_t>{0, 100}, {90, 0}, {SIZE_MAX / 4, 100}, {SIZE_MAX, 1}}) {

@@ -29,14 +29,14 @@ struct Words {
     next += bits / 8;
     return symbol;
   }
-  // Where a word may be missing, it is 0, and `missing` says so.
+  // Where a word may be missing. Then the state is wrong, and `missing` says so.
   int8_t decode_last(const RansTable& table, uint32_t* state) {
     const int8_t symbol = take(table, state);
     if (*state >= rans_least_state) return symbol;
-    const bool there = end - next >= ptrdiff_t{sizeof(uint16_t)};
-    *state = *state << 16 | (there ? load<uint16_t>(next) : 0);
-    next += there ? sizeof(uint16_t) : 0;
-    missing |= !there;
+    missing = end - next < ptrdiff_t{sizeof(uint16_t)};
+    if (missing) return symbol;
+    *state = *state << 16 | load<uint16_t>(next);
+    next += sizeof(uint16_t);
     return symbol;
   }
   bool missing = false;
@@ -51,7 +51,7 @@ struct Words {
   }
 };
 
-// Decodes a row. table(i) is that of column i.
+// Decodes a row, or what of it comes before a missing word. table(i) is that of column i.
 template <class Table>
 void decode_row(size_t depth, const Table& table, Words* words, std::array<uint32_t, rans_states>* states, int8_t* to) {
   uint32_t a = (*states)[0], b = (*states)[1], c = (*states)[2], d = (*states)[3];
@@ -64,7 +64,7 @@ void decode_row(size_t depth, const Table& table, Words* words, std::array<uint3
     to[i + 3] = w.decode(table(i + 3), &d);
   }
   *states = {a, b, c, d};
-  for (; i < depth; ++i) to[i] = w.decode_last(table(i), &(*states)[i % rans_states]);
+  for (; i < depth && !w.missing; ++i) to[i] = w.decode_last(table(i), &(*states)[i % rans_states]);
   *words = w;
 }
 
@@ -215,7 +215,7 @@ qn_status RansRows::read(size_t count, int8_t* to) {
     return QN_OK;
   }
   Words words = {next_, end_};
-  for (; count > 0; --count, to += depth_, ++row_) {
+  for (; count > 0 && !words.missing; --count, to += depth_, ++row_) {
     if (by_column_) {
       decode_row(
           depth_, [&](size_t i) -> const RansTable& { return table_of(i); }, &words, &states_, to);
