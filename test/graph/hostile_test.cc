@@ -686,6 +686,15 @@ const Trick coded_tricks[] = {
        c.tensors[1].shape = {4, 1 << 16};
        c.repeat_node = 17;
      }},
+    // Few elements, but tables, which are small data, too: segment after segment.
+    {"much more time than others",
+     [](Crafted& c) {
+       const std::vector<uint32_t> segment = {16 | 16 * 513 << 16, 0, 0};  // 16 tables of 513 bytes each
+       c.segments.assign(2200, {0, 12, 64, 2, 4, 0, 4});
+       c.data.clear();
+       for (size_t i = 0; i < c.segments.size(); ++i) c.data.insert(c.data.end(), segment.begin(), segment.end());
+       c.data_bytes = c.data.size() * sizeof(uint32_t);
+     }},
 };
 
 void check_tricks(std::span<const Trick> list, const Crafted& valid,

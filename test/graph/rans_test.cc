@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "graph/coder/encode_rans.h"
@@ -264,6 +265,19 @@ TEST(Rans, RefusesSizesWithoutElementsAndTooManyOfThem) {
   for (const auto& [rows, depth] : {std::pair<size_t, size_t>{0, 100}, {90, 0}, {SIZE_MAX / 4, 100}, {SIZE_MAX, 1}}) {
     RansRows cursor;
     EXPECT_EQ(RansRows::open({stream.data(), stream.size()}, rows, depth, &cursor), QN_BAD_MODEL) << rows;
+  }
+}
+
+TEST(Rans, RefusesLongerTablesThanThereMayBe) {
+  for (const bool too_long : {false, true}) {
+    const auto bytes = static_cast<uint16_t>(16 * 513 + too_long);
+    const RansHeader header = {16, 0, bytes, 0};
+    Stream stream(100);
+    std::memcpy(stream.data(), &header, sizeof header);
+    RansRows cursor;
+    EXPECT_EQ(RansRows::open({stream.data(), stream.size()}, 9, 9, &cursor), QN_BAD_MODEL);
+    EXPECT_NE(std::string(qn_last_message()).find(too_long ? "damaged header" : "damaged table"), std::string::npos)
+        << qn_last_message();
   }
 }
 

@@ -157,8 +157,10 @@ qn_status RansRows::open(std::span<const unsigned char> stream, size_t rows, siz
   std::memcpy(&header, stream.data(), sizeof header);
   stream = stream.subspan(sizeof header);
   to->by_column_ = header.by_column != 0;
-  if (header.tables > rans_most_tables || header.by_column > 1 || header.coded_bytes > stream.size())
+  if (header.tables > rans_most_tables || header.by_column > 1 || header.table_bytes > rans_most_table_bytes ||
+      header.coded_bytes > stream.size()) {
     return fail(QN_BAD_MODEL, "coded weights have a damaged header");
+  }
   Vector<uint8_t> tables(header.table_bytes);
   if (!decode_small(stream.first(header.coded_bytes), rans_table_stride, tables.data(), tables.size()))
     return fail(QN_BAD_MODEL, "coded weights have damaged tables");

@@ -47,6 +47,7 @@ struct RansKnot {
 bool rans_levels(std::span<const RansKnot> knots, std::span<uint8_t, rans_symbols> levels);
 
 constexpr size_t rans_most_small = 8192;
+constexpr size_t rans_most_table_bytes = rans_most_tables * (1 + rans_symbols * sizeof(RansKnot));
 constexpr unsigned rans_class_bits(size_t tables) { return static_cast<unsigned>(std::bit_width(tables - 1)); }
 
 struct RansHeader {

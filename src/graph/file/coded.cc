@@ -67,6 +67,15 @@ qn_status decode_whole(std::span<const unsigned char> segment, size_t bytes, siz
   return rows.finish();
 }
 
+// Every stream has small data (coder/rans.h), which takes longer than other data: all of its elements, or its tables. To
+// begin takes time, too.
+uint64_t work_of(std::span<const unsigned char> segment, uint64_t bytes) {
+  constexpr uint64_t begin = 4096, per_small = 64;
+  RansHeader header = {};
+  if (segment.size() >= sizeof header) std::memcpy(&header, segment.data(), sizeof header);
+  return begin + (header.tables == 0 ? per_small * bytes : bytes + per_small * header.table_bytes);
+}
+
 // Each step maps different sums to different ones, and different words too, before the last one folds the sum.
 uint32_t checksum(std::span<const unsigned char> bytes) {
   constexpr uint64_t prime = 0x9e3779b97f4a7c15;

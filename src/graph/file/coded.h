@@ -52,11 +52,8 @@ class CodedConstant final : public EncodedConstant {
 // Decodes a segment that is no matrix of weights.
 qn_status decode_whole(std::span<const unsigned char> segment, size_t bytes, size_t item, void* to);
 
-// EncodedConstant::work() of a segment. Small data (coder/rans.h) takes longer than others.
-inline uint64_t work_of(std::span<const unsigned char> segment, uint64_t bytes) {
-  const bool is_small = !segment.empty() && segment[0] == 0;
-  return bytes * (is_small ? 64 : 1);
-}
+// EncodedConstant::work() of a segment.
+uint64_t work_of(std::span<const unsigned char> segment, uint64_t bytes);
 
 // A checksum of what files store.
 uint32_t checksum(std::span<const unsigned char> bytes);
