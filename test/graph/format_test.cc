@@ -126,7 +126,9 @@ TEST(Format, SparseWeightsThatGraphsShareAreOneSegment) {
 TEST(Format, WeightsThatASubgraphReadsInAnotherWayAreDense) {
   Graph graph = sparse_nested_graph();
   Graph& subgraph = graph.subgraphs[0];
-  subgraph.outputs.push_back({.tensor = subgraph.nodes[0].inputs[1]});
+  const int weights = subgraph.nodes[0].inputs[1];
+  subgraph.tensors[at(weights)].name = String("weights");
+  subgraph.outputs.push_back({.tensor = weights});
   const Vector<unsigned char> bytes = written(graph);
   ASSERT_EQ(description_of(bytes).segments()->size(), 1u);
   EXPECT_EQ(description_of(bytes).segments()->Get(0)->encoding(), format::Encoding::raw);

@@ -235,7 +235,7 @@ struct Crafted {
   };
   std::vector<std::string> operators = {"fully_connected"};
   std::vector<Segment> segments = {{0, 64, 64}};
-  std::vector<Tensor> tensors = {{"x", 1, {1, 4}}, {"", 1, {4, 4}, 0}, {"y", 1, {}}};
+  std::vector<Tensor> tensors = {{"x", 1, {1, 4}}, {"w", 1, {4, 4}, 0}, {"y", 1, {}}};
   unsigned operator_index = 0;
   std::vector<int> inputs = {0, 1}, outputs = {2};
   unsigned in_port = 0, out_port = 2;
@@ -391,6 +391,8 @@ const Trick tricks[] = {
     {"plain text", [](Crafted& c) { c.tensors[0].name = "\xc2\x9b"; }},          // a control character
     {"plain text", [](Crafted& c) { c.tensors[0].name = "\xe2\x82"; }},          // cut off
     {"named 'y'", [](Crafted& c) { c.tensors[0].name = std::string("y"); }},
+    {"an input or output has no name", [](Crafted& c) { c.tensors[0].name = ""; }},
+    {"an input or output has no name", [](Crafted& c) { c.tensors[2].name = ""; }},
     {"tensor 5, which does not exist", [](Crafted& c) { c.inputs[0] = 5; }},
     {"no value yet", [](Crafted& c) { c.inputs[0] = 2; }},
     {"written twice", [](Crafted& c) { c.outputs[0] = 0; }},

@@ -511,6 +511,7 @@ void copy(const flatbuffers::Array<T, n>& from, T* to) {
 qn_status Reader::read_port(const format::Port& port, Port* to) {
   if (port.tensor() >= graph_->tensors.size())
     return fail(QN_BAD_MODEL, "an input or output is tensor %u of none", port.tensor());
+  if (graph_->tensors[port.tensor()].name.empty()) return fail(QN_BAD_MODEL, "an input or output has no name");
   to->tensor = static_cast<int>(port.tensor());
   if (port.type() == format::Type::none || port.type() > format::Type::MAX) {
     return fail(QN_BAD_MODEL, "an input or output has type %u", static_cast<unsigned>(port.type()));
