@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fuzzes what reads files of others: each importer, and the loader with the runner (test/fuzz/README.md).
+"""Fuzzes what reads files of others: each importer, the loader with the runner, and the coder (test/fuzz/README.md).
 
     scripts/fuzz.py [SECONDS] [--only onnx,qn] [--jobs 2] [--grow]
 
@@ -40,9 +40,10 @@ FOLDERS = {
     "pbtxt": ("src/convert/tensorflow",),
     "caffe": ("src/convert/caffe",),
     "keras": ("src/convert/keras",),
+    "coder": ("src/graph/coder",),
 }
 NO_PARSERS = re.compile(r"onnx/export/|keras/(hdf5|confined)\.|"
-                        r"file/(write_model|new_file|encode_sparse|tuning_file|.*_generated)\.")
+                        r"file/(write_model|new_file|encode_sparse|tuning_file|.*_generated)\.|coder/encode_")
 
 # A file may take ten seconds and a gigabyte; sanitizers and other programs on the machine need as much again.
 LIMITS = ["-timeout=30", "-rss_limit_mb=2560", "-malloc_limit_mb=1024", "-max_len=20000"]

@@ -3,10 +3,19 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstddef>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include <zlib.h>
+
+#include "base/math.h"
+#include "graph/coder/small_coder.h"
+#include "graph/file/coded.h"
+#include "graph/file/description.h"
+#include "graph/file/file_header.h"
+#include "graph/file/model_generated.h"
 
 namespace quern {
 namespace {
@@ -56,6 +65,11 @@ std::string set_word(std::string s, Random& random) {
   const uint64_t value = extreme(random);
   std::memcpy(&s[below(random, s.size() / width) * width], &value, width);
   return s;
+}
+
+// Keeps the size.
+std::string damage(const std::string& s, Random& random) {
+  return random() % 2 ? set_word(s, random) : flip_bits(s, random);
 }
 
 std::string erase_range(std::string s, Random& random) {
@@ -257,7 +271,7 @@ std::string mutate_chunk(std::string s, Random& random) {
   if (whole.substr(4, 4) == "IHDR" && random() % 2) {
     put_big_endian(&data, 4 * below(random, 2), static_cast<uint32_t>(extreme(random)));
   } else if (!data.empty()) {
-    data = random() % 2 ? set_word(data, random) : flip_bits(data, random);
+    data = damage(data, random);
   }
   s.replace(c.at + 8, c.size, data);
   const auto* begin = reinterpret_cast<const unsigned char*>(s.data()) + c.at + 4;
@@ -268,13 +282,100 @@ std::string mutate_chunk(std::string s, Random& random) {
 // ---- quern ----------------------------------------------------------------------------------------------------------
 
 // Header and description, without the weights that follow.
-std::string mutate_description(const std::string& s, Random& random) {
-  constexpr size_t header_size = 64, description_size_at = 24;
+std::string mutate_head(const std::string& s, Random& random) {
   uint64_t size = 0;
-  if (s.size() >= header_size) std::memcpy(&size, &s[description_size_at], sizeof size);
-  const size_t end = static_cast<size_t>(std::min<uint64_t>(header_size + size, s.size()));
-  const std::string head = s.substr(0, end);
-  return (random() % 2 ? set_word(head, random) : flip_bits(head, random)) + s.substr(end);
+  if (s.size() >= sizeof(FileHeader)) std::memcpy(&size, &s[offsetof(FileHeader, description_size)], sizeof size);
+  const size_t end = static_cast<size_t>(std::min<uint64_t>(sizeof(FileHeader) + size, s.size()));
+  return damage(s.substr(0, end), random) + s.substr(end);
+}
+
+std::span<const unsigned char> bytes_of(const std::string& s) {
+  return {reinterpret_cast<const unsigned char*>(s.data()), s.size()};
+}
+
+// A file of version 2 whose description is decoded. The checksums of such a file hide from plain damage what is behind
+// them.
+struct CodedFile {
+  FileHeader header;
+  std::string description, segments;
+};
+
+// Returns false if `s` is no such file, or a damaged one.
+bool decode(const std::string& s, CodedFile* to) {
+  FileHeader& h = to->header;
+  if (s.size() < sizeof h) return false;
+  std::memcpy(&h, s.data(), sizeof h);
+  constexpr size_t most = 1 << 16;  // of a description: decoding more takes long
+  if (h.version != coded_version || h.description_bytes > most || h.description_size > s.size() - sizeof h ||
+      h.segments_offset > s.size() || h.numbers_bytes > h.description_bytes || h.numbers_size > h.description_size) {
+    return false;
+  }
+  to->segments = s.substr(h.segments_offset);
+  to->description = s.substr(sizeof h, h.description_size);
+  if (h.description_bytes == h.description_size) return true;
+  const std::span<const unsigned char> words = bytes_of(s).subspan(sizeof h, h.description_size - h.numbers_size);
+  const std::span<const unsigned char> numbers = bytes_of(s).subspan(sizeof h + words.size(), h.numbers_size);
+  to->description.resize(h.description_bytes);
+  auto* const bytes = reinterpret_cast<unsigned char*>(to->description.data());
+  const size_t coded = h.description_bytes - h.numbers_bytes;
+  return decode_small(words, description_stride, bytes, coded) &&
+         (h.numbers_bytes == 0 || decode_whole(numbers, h.numbers_bytes, sizeof(float), bytes + coded) == QN_OK);
+}
+
+struct Part {
+  size_t begin, size;
+};
+
+// Finds the segments, without the checksums at their ends. There are none if the description is damaged.
+std::vector<Part> segments_of(const CodedFile& file) {
+  std::vector<Part> parts;
+  const std::span<const unsigned char> description = bytes_of(file.description);
+  if (!verify_description(description.data(), description.size())) return parts;
+  const auto* const segments = format::GetModel(description.data())->segments();
+  if (segments == nullptr) return parts;
+  uint64_t end = 0;
+  for (const format::Segment* const segment : *segments) {
+    const uint64_t begin = segment->encoding() == format::Encoding::coded ? end : segment->offset();
+    const uint64_t size = segment->stored();
+    if (begin < end || begin > file.segments.size()) break;
+    if (size < checksum_bytes || size > file.segments.size() - begin) break;
+    parts.push_back({static_cast<size_t>(begin), static_cast<size_t>(size - checksum_bytes)});
+    end = begin + size;
+  }
+  return parts;
+}
+
+// Makes a file whose checksums are right. Its description is not coded.
+std::string encode(CodedFile file) {
+  for (const Part& part : segments_of(file)) {
+    const uint32_t sum = checksum(bytes_of(file.segments).subspan(part.begin, part.size));
+    std::memcpy(&file.segments[part.begin + part.size], &sum, sizeof sum);
+  }
+  FileHeader& h = file.header;
+  h.description_size = h.description_bytes = static_cast<uint32_t>(file.description.size());
+  h.description_checksum = checksum(bytes_of(file.description));
+  h.numbers_bytes = h.numbers_size = 0;
+  h.segments_offset = round_up<uint64_t>(sizeof h + h.description_size, segment_alignment);
+  h.file_size = h.segments_offset + file.segments.size();
+  std::string s(reinterpret_cast<const char*>(&h), sizeof h);
+  s += file.description;
+  s.resize(h.segments_offset);
+  return s + file.segments;
+}
+
+// Damages the description or, in files of version 2, a segment; files of version 1 are mostly weights of floats, where
+// damage does nothing.
+std::string mutate_quern(const std::string& s, Random& random) {
+  CodedFile file;
+  if (random() % 4 == 0 || !decode(s, &file)) return mutate_head(s, random);
+  const std::vector<Part> parts = segments_of(file);
+  if (parts.empty() || random() % 2 == 0) {
+    file.description = damage(file.description, random);
+  } else {
+    const Part& part = parts[below(random, parts.size())];
+    file.segments.replace(part.begin, part.size, damage(file.segments.substr(part.begin, part.size), random));
+  }
+  return encode(std::move(file));
 }
 
 // ---- choice ---------------------------------------------------------------------------------------------------------
@@ -294,7 +395,7 @@ std::string special(const std::string& s, Format format, Random& random) {
     case Format::protobuf: return mutate_message(s, random);
     case Format::text: return random() % 2 ? mutate_number(s, random) : mutate_line(s, random);
     case Format::png: return mutate_chunk(s, random);
-    case Format::quern: return mutate_description(s, random);
+    case Format::quern: return mutate_quern(s, random);
     default: return set_word(s, random);
   }
 }

@@ -14,7 +14,7 @@ enum class Format {
   text_and_protobuf,  // a text, a NUL, and a message
   text_and_bytes,
   png,   // checksums are made right again
-  quern  // the description is hit, not the weights
+  quern  // the description is hit, not the weights; in files of version 2 both, and checksums are made right again
 };
 
 using Random = std::mt19937_64;

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "coder.h"
 #include "convert/convert.h"
 #include "convert/keras/keras.h"
 #include "graph/file/format.h"
@@ -126,6 +127,7 @@ const std::vector<Reader>& readers() {
       {"pbtxt", Format::text, tensorflow_text_seeds, read_tensorflow_text, 250},
       {"caffe", Format::text_and_protobuf, caffe_seeds, read_caffe, 1000},
       {"keras", Format::text_and_bytes, keras_seeds, read_keras, 750},
+      {"coder", Format::bytes, coder_seeds, read_coder, 1500},
   };
   return table;
 }

@@ -1,5 +1,5 @@
-// What reads files that others made: the importers, and the loader with the runner. One table for the tests here and
-// for libFuzzer.
+// What reads files that others made: the importers, the loader with the runner, and the coder by itself. One table for
+// the tests here and for libFuzzer.
 #pragma once
 
 #include <quern/quern.h>

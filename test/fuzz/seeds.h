@@ -23,7 +23,7 @@ std::vector<Seed> tflite_seeds();
 std::vector<Seed> tensorflow_seeds();
 std::vector<Seed> tensorflow_text_seeds();
 // Models of ours, converted from the other ones, as they are, optimised, and with few weights left; those of one node
-// only as they are.
+// only as they are. Some are files of version 2, whose contents are coded.
 std::vector<Seed> quern_seeds();
 
 // Models that are two files: a text, a NUL, and bytes, which may be none.
