@@ -15,6 +15,7 @@ build/fuzz/findings.
 import argparse
 import concurrent.futures
 import json
+import lzma
 import os
 import pathlib
 import re
@@ -94,7 +95,7 @@ def corpus_of(reader, models):
     """Returns the folder of files with which a reader begins."""
     corpus = BUILD / "corpus" / reader
     corpus.mkdir(parents=True, exist_ok=True)
-    run(PROGRAM, "--reader=" + reader, "--seeds=" + str(corpus))
+    write_seeds(reader, corpus)
     archive = KEPT / (reader + ".tar.xz")
     if archive.exists():
         with tarfile.open(archive) as files:
@@ -153,17 +154,27 @@ def plain(info):
     return info
 
 
+def pack(files, archive):
+    """Makes an archive of files. Numbers as their names, and files of like size together, make it smaller."""
+    with tarfile.open(archive, "w:xz", preset=9 | lzma.PRESET_EXTREME) as packed:
+        for number, file in enumerate(sorted(files, key=lambda file: (file.stat().st_size, file.name))):
+            packed.add(file, str(number), filter=plain)
+
+
+def write_seeds(reader, folder):
+    run(PROGRAM, "--reader=" + reader, "--seeds=" + str(folder))
+
+
 def keep(reader):
-    """Makes the corpus that is kept: the fewest of the files in use that reach as much as all of them."""
+    """Makes the corpus that is kept: few of the files in use, which with the seeds reach as much as all of them."""
+    archive = KEPT / (reader + ".tar.xz")
     with tempfile.TemporaryDirectory() as folder:
-        fewest = pathlib.Path(folder) / "fewest"
-        fewest.mkdir()
-        merge(reader, fewest, BUILD / "corpus" / reader)
+        write_seeds(reader, folder)
+        seeds = set(os.listdir(folder))
+        merge(reader, folder, BUILD / "corpus" / reader)
         KEPT.mkdir(exist_ok=True)
-        with tarfile.open(KEPT / (reader + ".tar.xz"), "w:xz") as archive:
-            for file in sorted(fewest.iterdir()):
-                archive.add(file, file.name, filter=plain)
-    print(f"{reader}: {(KEPT / (reader + '.tar.xz')).stat().st_size} bytes kept")
+        pack([file for file in pathlib.Path(folder).iterdir() if file.name not in seeds], archive)
+    print(f"{reader}: {archive.stat().st_size} bytes kept")
 
 
 def main():
