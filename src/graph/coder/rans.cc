@@ -17,6 +17,9 @@ T load(const unsigned char* from) {
   return value;
 }
 
+// Which of the many ways in which a stream may be damaged it was, helps nobody.
+[[gnu::noinline]] qn_status fail_damaged() { return fail(QN_BAD_MODEL, "coded weights are damaged"); }
+
 // A state takes the element that it stands for out of itself, and a word in if it has become small.
 struct Words {
   const unsigned char *next, *end;
@@ -153,41 +156,40 @@ qn_status RansRows::open(std::span<const unsigned char> stream, size_t rows, siz
     return fail(QN_BAD_MODEL, "coded weights of %zu x %zu", rows, depth);
   to->depth_ = depth;
   if (!stream.empty() && stream[0] == 0) return to->read_small(stream.subspan(1), count);
-  if (stream.size() < sizeof header) return fail(QN_BAD_MODEL, "coded weights end in their header");
+  if (stream.size() < sizeof header) return fail_damaged();
   std::memcpy(&header, stream.data(), sizeof header);
   stream = stream.subspan(sizeof header);
   to->by_column_ = header.by_column != 0;
   if (header.tables > rans_most_tables || header.by_column > 1 || header.table_bytes > rans_most_table_bytes ||
       header.coded_bytes > stream.size()) {
-    return fail(QN_BAD_MODEL, "coded weights have a damaged header");
+    return fail_damaged();
   }
   Vector<uint8_t> tables(header.table_bytes);
   if (!decode_small(stream.first(header.coded_bytes), rans_table_stride, tables.data(), tables.size()))
-    return fail(QN_BAD_MODEL, "coded weights have damaged tables");
+    return fail_damaged();
   QN_TRY(to->read_tables({tables.data(), tables.size()}, header.tables));
   return to->read_classes(stream.subspan(header.coded_bytes), to->by_column_ ? depth : rows);
 }
 
 // All elements, which are read from a copy then.
 qn_status RansRows::read_small(std::span<const unsigned char> stream, size_t count) {
-  if (count > rans_most_small) return fail(QN_BAD_MODEL, "coded weights have no table");
+  if (count > rans_most_small) return fail_damaged();
   small_.resize(count);
   const bool good = decode_small(stream, depth_, small_.data(), count);
-  return good ? QN_OK : fail(QN_BAD_MODEL, "coded weights are damaged");
+  return good ? QN_OK : fail_damaged();
 }
 
 // And the states after them.
 qn_status RansRows::read_classes(std::span<const unsigned char> stream, size_t count) {
   const unsigned bits = rans_class_bits(tables_.size());
   const size_t bytes = divide_up(count * bits, 8), states_bytes = rans_states * sizeof(uint32_t);
-  if (stream.size() < states_bytes || bytes > stream.size() - states_bytes)
-    return fail(QN_BAD_MODEL, "coded weights end before their first row");
+  if (stream.size() < states_bytes || bytes > stream.size() - states_bytes) return fail_damaged();
   classes_.resize(bits == 0 ? 0 : count);
   for (size_t i = 0; i < classes_.size(); ++i) {
     const size_t at = i * bits;
     unsigned c = 0;
     for (unsigned b = 0; b < bits; ++b) c |= (stream[(at + b) / 8] >> (at + b) % 8 & 1U) << b;
-    if (c >= tables_.size()) return fail(QN_BAD_MODEL, "coded weights name table %u of %zu", c, tables_.size());
+    if (c >= tables_.size()) return fail_damaged();
     classes_[i] = static_cast<uint8_t>(c);
   }
   std::memcpy(states_.data(), &stream[bytes], states_bytes);
@@ -200,14 +202,14 @@ qn_status RansRows::read_tables(std::span<const uint8_t> bytes, size_t count) {
   std::array<uint16_t, rans_symbols> frequencies;
   for (; count > 0; --count) {
     const size_t size = bytes.empty() ? 0 : (size_t{bytes[0]} + 1) * sizeof(RansKnot);
-    if (bytes.size() <= size) return fail(QN_BAD_MODEL, "coded weights end in a table");
+    if (bytes.size() <= size) return fail_damaged();
     const auto* const knots = reinterpret_cast<const RansKnot*>(&bytes[1]);
     if (!rans_levels({knots, size / sizeof *knots}, levels) || !rans_frequencies(levels, frequencies))
-      return fail(QN_BAD_MODEL, "coded weights have a damaged table");
+      return fail_damaged();
     tables_.push_back(RansTable(frequencies));
     bytes = bytes.subspan(1 + size);
   }
-  return bytes.empty() ? QN_OK : fail(QN_BAD_MODEL, "coded weights have too many tables");
+  return bytes.empty() ? QN_OK : fail_damaged();
 }
 
 qn_status RansRows::read(size_t count, int8_t* to) {
@@ -228,13 +230,13 @@ qn_status RansRows::read(size_t count, int8_t* to) {
     }
   }
   next_ = words.next;
-  return words.missing ? fail(QN_BAD_MODEL, "coded weights end before row %zu", row_) : QN_OK;
+  return words.missing ? fail_damaged() : QN_OK;
 }
 
 qn_status RansRows::finish() const {
   if (tables_.empty()) return QN_OK;  // decode_small() has looked
   const bool begun = std::all_of(states_.begin(), states_.end(), [](uint32_t s) { return s == rans_least_state; });
-  return begun && next_ == end_ ? QN_OK : fail(QN_BAD_MODEL, "coded weights are damaged");
+  return begun && next_ == end_ ? QN_OK : fail_damaged();
 }
 
 }  // namespace quern

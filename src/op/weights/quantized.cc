@@ -51,7 +51,7 @@ ChannelSums<int64_t> sums_of(const Strip& strip, const WeightsShape& shape) {
 // What holds for all output channels: the extremes of their weights, and the largest sum of absolute values.
 ChannelSums<int64_t> sums_of_all(const qn_weights& weights, const WeightsShape& shape) {
   ChannelSums<int64_t> all;
-  if (const qn_weights_summary* known = weights.summary) {
+  if (const qn_weights_summary* const known = has_encodings ? weights.summary : nullptr) {
     all.absolute = static_cast<int64_t>(std::min<uint64_t>(known->largest_sum, INT32_MAX));
     all.least = known->least, all.most = known->most;
     return all;

@@ -153,7 +153,7 @@ class WeightsCache {
 // Weights of integers that an operator of floats reads: read_weights() has made them floats with scales, which whoever
 // reads them gets multiplied.
 inline bool are_steps(const qn_weights& weights) {
-  return has_integers && weights.type == QN_F32 && weights.scales != nullptr;
+  return has_integers && has_encodings && weights.type == QN_F32 && weights.scales != nullptr;
 }
 // Returns their integers.
 inline qn_weights as_steps(qn_weights weights) {
