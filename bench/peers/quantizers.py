@@ -2,12 +2,15 @@
 """Compares what quantizers lose: ours and ONNX Runtime's, with the same pictures.
 
     bench/peers/quantizers.py QUERN ASSETS [--models NAME ...] [--library libquern.so] [--calibrate 100]
+                              [--flags='FLAGS OF QUANTIZE' ...] [--ratios R ...] [--ours-only]
 
 ASSETS is a folder with models/onnx and images/imagenet. The first pictures calibrate. All others are evaluated in five
 crops, each mirrored, too. Loss is the mean Kullback-Leibler divergence of the quantized model's probabilities from those of
 the model before; agreement is the part of pictures with the same largest one. Then follows our loss as a part of the least
 of ONNX Runtime's, with the upper end of a paired bootstrap's interval (95%). The exit status is 1 if that is 1 or more for
 the first flags.
+--ratios compares models that `quern compress` has made R times smaller than the f32 .qn file instead of quantized ones;
+--ours-only leaves ONNX Runtime's quantizer out.
 """
 
 import argparse
@@ -175,6 +178,17 @@ def compare(name, options, folder):
         target, begin = folder / "peer.onnx", time.monotonic()
         quantize_peer(source, target, model, pictures, method, extra)
         show(label, Peer(target), time.monotonic() - begin)
+    for ratio in options.ratios:
+        plain, target = folder / "plain.qn", folder / "small.qn"
+        subprocess.run([options.quern, "convert", source, "-o", plain], check=True, capture_output=True)
+        begin = time.monotonic()
+        subprocess.run([options.quern, "compress", plain, "-o", target, "--calibrate", *calibrate, *model.flags(),
+                        "--target-ratio", str(ratio)], check=True, stdout=subprocess.DEVNULL)
+        seconds = time.monotonic() - begin
+        smaller = plain.stat().st_size / target.stat().st_size
+        show(f"quern compress, {smaller:.2f} times smaller", Session(options.library, target), seconds)
+    if options.ratios:
+        return True
     for flags in options.flags or [""]:
         target, begin = folder / "ours.qn", time.monotonic()
         subprocess.run([options.quern, "quantize", source, "-o", target, "--calibrate", *calibrate, *model.flags(),
@@ -200,12 +214,15 @@ def main():
     parser.add_argument("--library", type=pathlib.Path)
     parser.add_argument("--calibrate", type=int, default=100)
     parser.add_argument("--flags", action="append", help="of quern quantize; may be repeated")
+    parser.add_argument("--ratios", type=float, nargs="+", default=[], help="of quern compress")
     parser.add_argument("--ours-only", action="store_true")
     options = parser.parse_args()
     options.library = options.library or options.quern.parents[1] / "libquern.so"
     enter_environment(WHEELS)
     with tempfile.TemporaryDirectory() as folder:
         good = [compare(name, options, pathlib.Path(folder)) for name in options.models]
+    if options.ratios:
+        return 0
     print(f"ONNX Runtime's quantizer loses more: {sum(good)} agree, {len(good) - sum(good)} differ")
     return 0 if all(good) else 1
 

@@ -225,7 +225,7 @@ struct Crafted {
     uint64_t rows = 0;
     int block = 0;
     int item = 0;
-    std::vector<uint32_t> blocks = {};
+    std::vector<uint64_t> blocks = {};
   };
   struct Tensor {
     std::string name;

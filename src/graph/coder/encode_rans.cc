@@ -322,12 +322,13 @@ Vector<unsigned char> encode_rans(std::span<const int8_t> matrix, size_t rows, s
     encoder.put(best.of_line[best.by_column ? column : row], column % rans_states, matrix[i]);
   }
   encoder.finish(&stream);
-  // Small data takes a hundred times as long to decode: it must save a byte for so many elements.
-  constexpr size_t worth_it = 16;
+  // Small data takes a hundred times as long to decode: it must save a byte for so many elements, unless they are few.
+  constexpr size_t worth_it = 24, no_time = 1024;
   if (matrix.size() > rans_most_small) return stream;
   const auto* const bytes = reinterpret_cast<const unsigned char*>(matrix.data());
   const Vector<unsigned char> coded = encode_small({bytes, matrix.size()}, depth);
-  if (coded.size() + 1 + matrix.size() / worth_it >= stream.size()) return stream;
+  const size_t least_saving = matrix.size() <= no_time ? 0 : matrix.size() / worth_it;
+  if (coded.size() + 1 + least_saving >= stream.size()) return stream;
   stream.assign(1, 0);
   append({coded.data(), coded.size()}, &stream);
   return stream;

@@ -251,8 +251,8 @@ struct Segment FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   uint8_t item() const {
     return GetField<uint8_t>(VT_ITEM, 0);
   }
-  const flatbuffers::Vector<uint32_t> *blocks() const {
-    return GetPointer<const flatbuffers::Vector<uint32_t> *>(VT_BLOCKS);
+  const flatbuffers::Vector<uint64_t> *blocks() const {
+    return GetPointer<const flatbuffers::Vector<uint64_t> *>(VT_BLOCKS);
   }
   int8_t least() const {
     return GetField<int8_t>(VT_LEAST, 0);
@@ -306,7 +306,7 @@ struct SegmentBuilder {
   void add_item(uint8_t item) {
     fbb_.AddElement<uint8_t>(Segment::VT_ITEM, item, 0);
   }
-  void add_blocks(flatbuffers::Offset<flatbuffers::Vector<uint32_t>> blocks) {
+  void add_blocks(flatbuffers::Offset<flatbuffers::Vector<uint64_t>> blocks) {
     fbb_.AddOffset(Segment::VT_BLOCKS, blocks);
   }
   void add_least(int8_t least) {
@@ -338,7 +338,7 @@ inline flatbuffers::Offset<Segment> CreateSegment(
     uint64_t rows = 0,
     uint8_t block = 0,
     uint8_t item = 0,
-    flatbuffers::Offset<flatbuffers::Vector<uint32_t>> blocks = 0,
+    flatbuffers::Offset<flatbuffers::Vector<uint64_t>> blocks = 0,
     int8_t least = 0,
     int8_t most = 0,
     uint32_t largest_sum = 0) {
@@ -371,11 +371,11 @@ inline flatbuffers::Offset<Segment> CreateSegmentDirect(
     uint64_t rows = 0,
     uint8_t block = 0,
     uint8_t item = 0,
-    const std::vector<uint32_t> *blocks = nullptr,
+    const std::vector<uint64_t> *blocks = nullptr,
     int8_t least = 0,
     int8_t most = 0,
     uint32_t largest_sum = 0) {
-  auto blocks__ = blocks ? _fbb.CreateVector<uint32_t>(*blocks) : 0;
+  auto blocks__ = blocks ? _fbb.CreateVector<uint64_t>(*blocks) : 0;
   return quern::format::CreateSegment(
       _fbb,
       offset,
@@ -1659,7 +1659,7 @@ inline void FinishSizePrefixedModelBuffer(
 
 // The fields of all tables, a byte for each, and a 0 after each table; description.cc says what they mean.
 inline constexpr unsigned char table_fields[] = {
-  0x18, 0x18, 0x18, 0x11, 0x18, 0x11, 0x11, 0x44, 0x11, 0x11, 0x14, 0,  // 0: Segment
+  0x18, 0x18, 0x18, 0x11, 0x18, 0x11, 0x11, 0x48, 0x11, 0x11, 0x14, 0,  // 0: Segment
   0x30, 0x11, 0x48, 0x14, 0x44, 0x44, 0x14, 0x14, 0,  // 1: Tensor
   0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x18, 0x11, 0x11, 0x14, 0x18, 0x14, 0x14, 0x14, 0x14, 0x14, 0x11, 0x11, 0x11, 0x48, 0x11, 0x11, 0x11, 0,  // 2: Attributes
   0x30, 0x48, 0x44, 0,  // 3: Parameter

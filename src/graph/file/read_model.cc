@@ -385,7 +385,7 @@ qn_status Reader::read_summary(const format::Segment& segment, qn_weights_summar
   if (segment.blocks()->size() > std::size(to->blocks) * std::size(to->blocks[0])) {
     return fail(QN_BAD_MODEL, "%u numbers of blocks", segment.blocks()->size());
   }
-  Vector<uint32_t> counts;
+  Vector<size_t> counts;
   QN_TRY(read_vector(segment.blocks(), &counts));
   std::copy(counts.begin(), counts.end(), blocks);
   return QN_OK;

@@ -393,12 +393,10 @@ Offset<format::Segment> Writer::segment(const Segment& from) {
                                  raw ? 0 : from.rows, static_cast<uint8_t>(from.plan.block));
   }
   const qn_weights_summary& summary = from.summary;
-  Vector<uint32_t> counts;
   const size_t kinds = from.item == 1 && !from.of_floats ? std::size(summary.blocks) : 1;
-  for (size_t i = 0; i < kinds * std::size(summary.blocks[0]) && summary.blocks[0][0] != 0; ++i) {
-    counts.push_back(static_cast<uint32_t>(std::min<size_t>(summary.blocks[0][i], UINT32_MAX)));
-  }
-  const auto blocks = counts.empty() ? Offset<flatbuffers::Vector<uint32_t>>() : numbers<uint32_t>(counts);
+  const size_t* const first = summary.blocks[0];
+  const Vector<size_t> counts(first, first + (first[0] == 0 ? 0 : kinds * std::size(summary.blocks[0])));
+  const auto blocks = counts.empty() ? Offset<flatbuffers::Vector<uint64_t>>() : numbers<uint64_t>(counts);
   return format::CreateSegment(builder_, 0, stored_bytes(from), from.constant->bytes, from.encoding(), from.rows, 0,
                                static_cast<uint8_t>(from.item), blocks, summary.least, summary.most,
                                static_cast<uint32_t>(summary.largest_sum));
