@@ -17,7 +17,7 @@ T load(const unsigned char* from) {
   return value;
 }
 
-// Which of the many ways in which a stream may be damaged it was, helps nobody.
+// In which of many ways a stream is damaged helps nobody.
 [[gnu::noinline]] qn_status fail_damaged() { return fail(QN_BAD_MODEL, "coded weights are damaged"); }
 
 // A state takes the element that it stands for out of itself, and a word in if it has become small.
@@ -162,7 +162,7 @@ qn_status RansRows::open(std::span<const unsigned char> stream, size_t rows, siz
   to->by_column_ = header.by_column != 0;
   if (header.tables > rans_most_tables || header.by_column > 1 || header.table_bytes > rans_most_table_bytes ||
       header.coded_bytes > stream.size()) {
-    return fail_damaged();
+    return fail(QN_BAD_MODEL, "coded weights have a damaged header");
   }
   Vector<uint8_t> tables(header.table_bytes);
   if (!decode_small(stream.first(header.coded_bytes), rans_table_stride, tables.data(), tables.size()))
