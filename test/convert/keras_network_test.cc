@@ -296,6 +296,10 @@ TEST(Keras, RefusesDamagedModels) {
   expect_in(net({x, x}, ends), "layer 'x' is there twice");
   expect_in(net({x}, "[['x', 1, 0]]"), "layer 'x' has no call 1");
   expect_in(net({x}, "[['x', -1, 0]]"), "layer 'x' has no call -1");
+  const std::string inner = keras_sequential("inner", {keras_input("i", {1, 3})}, call("x"));  // calls count from 1
+  for (const std::string number : {"-9223372036854775808", "2", "9223372036854775807"}) {
+    expect_in(net({x, inner}, "[['inner', " + number + ", 0]]"), "layer 'inner' has no call " + number);
+  }
   expect_in(net({x}, "[['x', 0, 99999]]"), "layer 'x' has no result 99999");
   expect_in(net({x, keras_layer("ReLU", "a", "", "[[['x', 0]]]")}, "[['a', 0, 0]]"), "'inbound_nodes' is damaged");
   expect_in(net({x}, "[]"), "the model has no outputs");

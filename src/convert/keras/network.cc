@@ -339,11 +339,11 @@ class Functional {
     const auto at = by_name_.find(source.layer);
     if (at == by_name_.end()) throw Error(where_ + ": unknown layer '" + source.layer + "'");
     const size_t layer = at->second, end = layer + 1 < first_call_.size() ? first_call_[layer + 1] : calls_.size();
-    const int64_t number = source.call - first_numbers[layer];
-    if (source.call < 0 || number < 0 || number >= static_cast<int64_t>(end - first_call_[layer])) {
+    const int64_t first = first_numbers[layer];
+    if (source.call < first || source.call - first >= static_cast<int64_t>(end - first_call_[layer])) {
       throw Error(where_ + ": layer '" + source.layer + "' has no call " + std::to_string(source.call));
     }
-    return first_call_[layer] + static_cast<size_t>(number);
+    return first_call_[layer] + static_cast<size_t>(source.call - first);
   }
 
   void sort() {
