@@ -668,7 +668,7 @@ const Trick coded_tricks[] = {
     {"64 bytes, which are not 5 rows", [](Crafted& c) { c.segments[0].rows = 5; }},
     {"0 bytes, which are not", [](Crafted& c) { c.segments[0].decoded = 0; }},
     {"4 rows of elements of 1 bytes, the tensor has not", [](Crafted& c) { c.segments[0].item = 1; }},
-    {"11 numbers of blocks", [](Crafted& c) { c.segments[0].blocks.resize(11); }},
+    {nullptr, [](Crafted& c) { c.segments[0].blocks.resize(11); }},
     {"weights are damaged", [](Crafted& c) { c.segments[0].rows = 0, ++c.segments[0].stored; }},
     {"would take more than", [](Crafted& c) { c.segments[0].decoded = UINT64_MAX; }},
     // Small data, which takes long: more of it than anybody should wait for. No stream has been opened yet.

@@ -76,6 +76,7 @@ TEST_F(Command, InfoSaysHowBytesStandForNumbers) {
   Attributes a;
   a.values = {3, 4};
   graph.outputs.push_back({.tensor = add_node(graph, OpKind::reshape, "r", {x}, a), .type = QN_S8});
+  graph.tensors[at(graph.outputs[0].tensor)].name = "y";
   check(infer_shapes(graph));
   check(write_model_file(graph, path("bytes.qn").c_str()));
   const json info = json::parse(quern({"info", "bytes.qn", "--json"}).out);

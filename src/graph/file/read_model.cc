@@ -381,18 +381,15 @@ qn_status Reader::read_summary(const format::Segment& segment, qn_weights_summar
   to->least = segment.least(), to->most = segment.most();
   to->largest_sum = segment.largest_sum();
   if (segment.blocks() == nullptr) return QN_OK;
-  size_t* const blocks = to->blocks[0];
-  if (segment.blocks()->size() > std::size(to->blocks) * std::size(to->blocks[0])) {
-    return fail(QN_BAD_MODEL, "%u numbers of blocks", segment.blocks()->size());
-  }
   Vector<size_t> counts;
   QN_TRY(read_vector(segment.blocks(), &counts));
-  std::copy(counts.begin(), counts.end(), blocks);
+  const size_t known = std::size(to->blocks) * std::size(to->blocks[0]);
+  std::copy_n(counts.begin(), std::min(counts.size(), known), to->blocks[0]);
   return QN_OK;
 }
 
 qn_status Reader::fail_work() const {
-  return fail(QN_BAD_MODEL, "decoded, its weights would take more than %llu bytes, or much more time than others",
+  return fail(QN_BAD_MODEL, "its weights would take more than %llu bytes, or much more time than others",
               static_cast<unsigned long long>(work_limit(size_)));
 }
 
