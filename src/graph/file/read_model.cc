@@ -133,7 +133,7 @@ qn_status Reader::check_coded_header() const {
   }
   const bool inside =
       header_.numbers_bytes <= header_.description_bytes && header_.numbers_size <= header_.description_size;
-  return inside ? QN_OK : fail(QN_BAD_MODEL, "the description's numbers begin before it");
+  return inside ? QN_OK : fail(QN_BAD_MODEL, "the coded description is damaged");
 }
 
 qn_status Reader::copy_description(Buffer* to) const {
