@@ -357,8 +357,7 @@ qn_status Reader::read_coded(const format::Segment& segment, std::span<const uns
   const size_t item = segment.item();
   if (bytes > std::min<uint64_t>(work_limit(size_), PTRDIFF_MAX)) return fail_work();
   if (bytes == 0 || item == 0 || bytes % item != 0 || (rows != 0 && bytes / item % rows != 0)) {
-    return fail(QN_BAD_MODEL, "%llu bytes, which are not %llu rows of elements of %zu bytes",
-                static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(rows), item);
+    return fail(QN_BAD_MODEL, "its bytes are not whole rows");
   }
   if (rows != 0) {
     qn_weights_summary summary;
