@@ -323,7 +323,7 @@ Vector<unsigned char> encode_rans(std::span<const int8_t> matrix, size_t rows, s
   }
   encoder.finish(&stream);
   // Small data takes a hundred times as long to decode: it must save a byte for so many elements, unless they are few.
-  constexpr size_t worth_it = 24, no_time = 1024;
+  constexpr size_t worth_it = 32, no_time = 1024;
   if (matrix.size() > rans_most_small) return stream;
   const auto* const bytes = reinterpret_cast<const unsigned char*>(matrix.data());
   const Vector<unsigned char> coded = encode_small({bytes, matrix.size()}, depth);
