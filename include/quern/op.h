@@ -104,8 +104,9 @@ typedef struct qn_weights_summary {
  *  This version computes with QN_F32, and with QN_S8 if the weights are dense or decoded, their zero points are 0, they
  *  have no `block_length`, and the bias is of QN_S32. It returns QN_UNSUPPORTED for all else. A sum of
  *  products and bias that exceeds 32 bits wraps around, as in ONNX and TensorFlow Lite.
- *  Operators of QN_F32 also take dense or decoded weights of QN_S8 in QN_WEIGHTS_OHWI, with a bias of QN_F32. They compute with the
- *  real numbers that these stand for, and need a quarter of the memory for the weights as they are given.
+ *  Operators of QN_F32 also take dense or decoded weights of QN_S8 in QN_WEIGHTS_OHWI, with a bias of QN_F32. They
+ *  compute with the real numbers that these stand for, and need a quarter of the memory for the weights as they are
+ *  given.
  *  For one row of input (fully connected, and 1x1 convolutions) they pack the bytes themselves, unless there is a
  *  `block_length`, or QN_ALGORITHM_SPARSE is faster: these panels take a quarter of the memory that floats would take,
  *  and a run reads a quarter of the bytes. An operator that is planned for one row and for several keeps both packings.
