@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <string>
 
 #include "base/math.h"
 #include "base/status.h"
@@ -185,17 +184,6 @@ double rounded_step(double step) { return std::exp2(std::ceil(2 * std::log2(step
 
 bool can_reconstruct(const Graph& real, const LayerPair& layer) {
   return product_of(tensor_of(real, real.nodes[layer.real].inputs[1]).shape, 1) <= most_depth;
-}
-
-Graph input_of(const Graph& graph, size_t node) {
-  Graph part = graph;
-  const int tensor = graph.nodes[node].inputs[0];
-  part.nodes.resize(node);
-  String& name = part.tensors[at(tensor)].name;  // outputs must have one
-  if (name.empty()) name = ("input of " + std::to_string(node)).c_str();
-  part.outputs.clear();
-  part.outputs.push_back({.tensor = tensor, .type = tensor_of(graph, tensor).type});
-  return part;
 }
 
 qn_status Reconstruction::Moments::add(const Vector<float>& x, const Vector<float>& x_bytes, size_t count) {

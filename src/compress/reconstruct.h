@@ -21,9 +21,6 @@ struct Price {
   Vector<double> of_errors;  // for each output channel: of the mean square error over output pixels
 };
 
-// Returns what computes the first input of a node, as its only output.
-Graph input_of(const Graph& graph, size_t node);
-
 // Is the layer small enough? One with more than some thousand weights for an output channel would take minutes.
 bool can_reconstruct(const Graph& real, const LayerPair& layer);
 

@@ -9,14 +9,13 @@
 #include <random>
 #include <span>
 
-#include "compress/reconstruct.h"
 #include "convert/common/error.h"
 #include "convert/model_stats.h"
 #include "graph/file/format.h"
 #include "graph/pass/passes.h"
 #include "tool/output/outputs.h"
 #include "tool/progress.h"
-#include "tool/walk.h"
+#include "tool/reconstruction.h"
 
 namespace quern {
 namespace {
@@ -70,14 +69,6 @@ class Judge {
   const SessionSettings& settings_;
   std::vector<std::vector<std::vector<double>>> expected_;
 };
-
-// A few of the samples, evenly.
-std::vector<size_t> some_of(const std::vector<size_t>& samples, size_t count) {
-  std::vector<size_t> some;
-  count = std::min(count, samples.size());
-  for (size_t i = 0; i < count; ++i) some.push_back(samples[i * samples.size() / count]);
-  return some;
-}
 
 class Compressor {
  public:
@@ -208,29 +199,12 @@ void Compressor::price_errors() {
 
 Compression Compressor::compress(double price) const {
   Compression result = {start_, {}};
-  Progress progress("layers", pairs_.size());
-  Walk before(real_, sample_, settings_), after(result.graph, sample_, settings_);
-  uint64_t most = 1;
-  for (const LayerPair& pair : pairs_)
-    most = std::max(most, before.live_bytes(pair.real) + after.live_bytes(pair.bytes));
-  constexpr uint64_t memory = uint64_t{1} << 30;
-  const std::vector<size_t> samples = some_of(samples_, std::max<size_t>(static_cast<size_t>(memory / most), 1));
-  before.begin(samples);
-  after.begin(samples);
-  for (size_t i = 0; i < pairs_.size(); ++i) {
-    progress.step();
-    const LayerPair& pair = pairs_[i];
-    Reconstruction layer(real_, result.graph, pair, format, samples.size());
-    const int x = real_.nodes[pair.real].inputs[0], changed = result.graph.nodes[pair.bytes].inputs[0];
-    before.run_to(pair.real);
-    after.run_to(pair.bytes);
-    for (size_t n = 0; n < samples.size(); ++n) {
-      check(layer.add(static_cast<const float*>(before.tensor(n, x)), after.tensor(n, changed), before.shape(n, x)));
-    }
+  const auto finish = [&](size_t i, Reconstruction& layer) {
     double bits;
     check(layer.finish(result.graph, price_of(i, price), &bits));
     result.layers.push_back(layer_row(i, bits, result.graph));
-  }
+  };
+  reconstruct_layers(real_, result.graph, pairs_, format, samples_, sample_, settings_, finish);
   check(optimize(result.graph));
   return result;
 }

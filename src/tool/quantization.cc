@@ -7,13 +7,12 @@
 #include <limits>
 #include <utility>
 
-#include "compress/reconstruct.h"
 #include "graph/file/encoded.h"
 #include "graph/file/format.h"
 #include "graph/pass/passes.h"
 #include "tool/output/outputs.h"
-#include "tool/part.h"
 #include "tool/progress.h"
+#include "tool/reconstruction.h"
 
 namespace quern {
 namespace {
@@ -30,20 +29,12 @@ void observe(const qn_session* session, std::vector<Histogram>* histograms) {
 
 void reconstruct(const Graph& real, Graph* quantized, const WeightFormat& format, const std::vector<size_t>& samples,
                  const Sample& sample, const SessionSettings& settings) {
-  const Vector<LayerPair> layers = layer_pairs(real, *quantized);
-  Progress progress("layers", layers.size());
-  for (const LayerPair& layer : layers) {
-    progress.step();
-    if (!can_reconstruct(real, layer)) continue;
-    Reconstruction reconstruction(real, *quantized, layer, format, samples.size());
-    Part before(input_of(real, layer.real), settings), after(input_of(*quantized, layer.bytes), settings);
-    for (const size_t i : samples) {
-      before.run(sample, i);
-      after.run(sample, i);
-      check(reconstruction.add(static_cast<const float*>(before.output()), after.output(), before.shape()));
-    }
-    check(reconstruction.finish(*quantized));
+  Vector<LayerPair> pairs;
+  for (const LayerPair& pair : layer_pairs(real, *quantized)) {
+    if (can_reconstruct(real, pair)) pairs.push_back(pair);
   }
+  reconstruct_layers(real, *quantized, pairs, format, samples, sample, settings,
+                     [&](size_t, Reconstruction& layer) { check(layer.finish(*quantized)); });
   check(optimize(*quantized));
 }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <string>
 
 #include "graph/pass/passes.h"
 #include "run.h"
@@ -66,6 +67,18 @@ Graph quantized(const Graph& graph, const Floats& x, float part = 1) {
   }
   expect_ok(quantize(copy, ranges));
   return copy;
+}
+
+// What computes the first input of a node, as its only output.
+Graph input_of(const Graph& graph, size_t node) {
+  Graph part = graph;
+  const int tensor = graph.nodes[node].inputs[0];
+  part.nodes.resize(node);
+  String& name = part.tensors[at(tensor)].name;  // outputs must have one
+  if (name.empty()) name = ("input of " + std::to_string(node)).c_str();
+  part.outputs.clear();
+  part.outputs.push_back({.tensor = tensor, .type = tensor_of(graph, tensor).type});
+  return part;
 }
 
 void reconstruct(const Graph& real, Graph* bytes, const Floats& x) {
