@@ -1,6 +1,5 @@
 // Writes .qn files.
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -19,6 +18,7 @@
 #include "graph/ir/rules.h"
 #include "graph/pass/passes.h"
 #include "op/weights/density.h"
+#include "op/weights/quantized.h"
 
 namespace quern {
 namespace {
@@ -230,17 +230,10 @@ void Writer::summarize(std::span<const unsigned char> content, Segment* segment)
   qn_weights_summary& summary = segment->summary;
   if (density.part(1) < 1) std::memcpy(summary.blocks, density.blocks, sizeof density.blocks);
   if (segment->item != 1) return;
-  const size_t depth = content.size() / segment->rows;
-  for (size_t i = 0; i < content.size(); i += depth) {
-    uint64_t sum = 0;
-    for (const unsigned char byte : content.subspan(i, depth)) {
-      const auto value = static_cast<int8_t>(byte);
-      summary.least = std::min(summary.least, value);
-      summary.most = std::max(summary.most, value);
-      sum += static_cast<uint64_t>(std::abs(value));
-    }
-    summary.largest_sum = std::max(summary.largest_sum, std::min<uint64_t>(sum, UINT32_MAX));
-  }
+  weights.type = QN_S8;
+  const WeightsRange range = range_of(weights, segment->shape);
+  summary.least = range.least, summary.most = range.most;
+  summary.largest_sum = std::min<uint64_t>(static_cast<uint64_t>(range.absolute), UINT32_MAX);
 }
 
 void Writer::place_segments() {

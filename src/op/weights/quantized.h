@@ -5,6 +5,14 @@
 
 namespace quern {
 
+// Of the integers of each output channel: the largest sum of absolute values, the smallest and the largest element.
+struct WeightsRange {
+  int64_t absolute = 0;
+  int8_t least = 0, most = 0;
+};
+// Takes them from the weights' summary, if there is one.
+WeightsRange range_of(const qn_weights& weights, const WeightsShape& shape);
+
 // Finds how large sums of products may become, and which demands of kernels (Demand in kernel/row.h) the weights meet.
 // The weights are of QN_S8 and have passed read_weights(); `bias` has one 32-bit integer for each output channel, or is
 // NULL. Sums wrap around: a sum that fits 32 bits is exact, whatever overflows on the way.
