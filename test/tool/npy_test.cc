@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "convert/common/error.h"
-#include "convert/zoo/random.h"
+#include "damage.h"
 
 namespace quern {
 namespace npy_test {
@@ -103,18 +103,10 @@ TEST(Npy, RefusesWhatItDoesNotUnderstand) {
 TEST(Npy, SurvivesDamage) {
   const std::string good = npy(dictionary("<f4", "(2, 3)", true), raw<float>({1, 2, 3, 4, 5, 6}));
   for (size_t size = 0; size < good.size(); ++size) EXPECT_THROW(decode_npy(good.substr(0, size), "x"), Error);
-  zoo::Random random(7);
-  for (int i = 0; i < 2000; ++i) {
-    std::string bad = good;
-    for (int flips = 0; flips < 2; ++flips)
-      bad[random.bits() % bad.size()] ^= static_cast<char>(1 << random.bits() % 8);
-    try {
-      const NpyArray array = decode_npy(bad, "x");
-      EXPECT_LE(array.bytes.size(), good.size());
-    } catch (const Error& error) {
-      EXPECT_STRNE(error.what(), "");
-    }
-  }
+  read_with_flipped_bits(good, [&](const std::string& bad) {
+    const NpyArray array = decode_npy(bad, "x");
+    EXPECT_LE(array.bytes.size(), good.size());
+  });
 }
 
 std::filesystem::path temporary_file() {
