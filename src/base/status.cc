@@ -59,7 +59,7 @@ EarlierMessage::EarlierMessage() {
 void EarlierMessage::put_back() const { std::memcpy(message, text_, sizeof message); }
 
 qn_status fail_without(const char* kind, const char* name) {
-  std::snprintf(message, sizeof message, "this build is trimmed to other models: it has no %s %s", kind, name);
+  std::snprintf(message, sizeof message, "this trimmed build has no %s %s", kind, name);
   return QN_UNSUPPORTED;
 }
 

@@ -313,12 +313,12 @@ qn_status Reader::read_segment(const format::Segment& segment, size_t index) {
   const uint64_t offset = coded ? segments_end_ : segment.offset();
   if (!coded && offset % segment_alignment != 0) return fail(QN_BAD_MODEL, "segment %zu: misaligned", index);
   if (offset < segments_end_) return fail(QN_BAD_MODEL, "segment %zu: overlaps what lies before it", index);
-  const uint64_t room = size_ - header_.segments_offset;
-  if (offset > room || segment.stored() > room - offset) {
+  const uint64_t stored = segment.stored(), room = size_ - header_.segments_offset;
+  if (offset > room || stored > room - offset) {
     return fail(QN_BAD_MODEL, "segment %zu: reaches beyond the file", index);
   }
-  segments_end_ = offset + segment.stored();
-  std::span data(data_ + header_.segments_offset + offset, static_cast<size_t>(segment.stored()));
+  segments_end_ = offset + stored;
+  std::span data(data_ + header_.segments_offset + offset, static_cast<size_t>(stored));
   if (is_coded() && !take_checksum(&data)) return fail(QN_BAD_MODEL, "segment %zu: its checksum is wrong", index);
   const qn_status status = read_content(segment, data, &graph_->constants.emplace_back());
   return status == QN_OK ? QN_OK : fail_within(status, "segment %zu", index);
