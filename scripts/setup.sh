@@ -12,7 +12,7 @@ set -euo pipefail
 # For building the library, the tools and the benchmarks.
 build=(g++ cmake ninja-build libcpuinfo-dev libpthreadpool-dev libfp16-dev libflatbuffers-dev flatbuffers-compiler
        libcli11-dev libfmt-dev nlohmann-json3-dev libjpeg62-turbo-dev libpng-dev libprotobuf-dev protobuf-compiler
-       libhdf5-dev libgtest-dev libbenchmark-dev)
+       libhdf5-dev libcairo2-dev libgtest-dev libbenchmark-dev)
 # Programs that some tests call.
 test=(binutils doxygen locales pkg-config python3 python3-numpy)
 # Sanitizers, libFuzzer and what counts coverage, for the presets asan, ubsan, tsan and fuzz.
