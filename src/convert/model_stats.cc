@@ -194,8 +194,9 @@ class Counter {
     }
     if (!kind_of(node.kind).has_weights()) return;
     const Tensor& weights = tensor_of(graph, node.inputs[1]);
-    stats_.layers.push_back(
-        {std::string(node.name), product(weights.shape), zeros_of_.at(key_of(graph.constants[at(weights.constant)]))});
+    const Constant& constant = graph.constants[at(weights.constant)];
+    stats_.layers.push_back({std::string(node.name), product(weights.shape), zeros_of_.at(key_of(constant)),
+                             constant.encoded == nullptr ? constant.bytes : constant.encoded->stored()});
   }
 
   // Graphs may share the content of constants.

@@ -14,6 +14,7 @@ namespace quern {
 struct LayerStats {
   std::string name;
   uint64_t elements = 0, zeros = 0;
+  uint64_t stored = 0;  // bytes of the weights in the file that the graph was read from
 };
 
 // A loop, also one within another graph.

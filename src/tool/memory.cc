@@ -1,5 +1,13 @@
 #include "tool/memory.h"
 
+#include <quern/base.h>
+
+#include <quern/base.h>
+#include <algorithm>
+#include <cstdlib>
+
+#include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -30,6 +38,28 @@ PeakMemory::PeakMemory() {
 uint64_t PeakMemory::growth() const {
   const uint64_t peak = status_bytes("VmHWM");
   return peak > before_ ? peak - before_ : 0;
+}
+
+AllocationMeter::AllocationMeter() {
+  const qn_allocator allocator = {this, allocate, release, {}};
+  qn_set_allocator(&allocator);
+}
+
+AllocationMeter::~AllocationMeter() { qn_set_allocator(nullptr); }
+
+void* AllocationMeter::allocate(void* meter, size_t size, size_t alignment) {
+  auto* const self = static_cast<AllocationMeter*>(meter);
+  void* pointer = nullptr;
+  if (posix_memalign(&pointer, std::max(alignment, sizeof(void*)), size) != 0) return nullptr;
+  const int64_t held = self->held_ += static_cast<int64_t>(size);
+  int64_t peak = self->peak_;
+  while (held > peak && !self->peak_.compare_exchange_weak(peak, held)) {}
+  return pointer;
+}
+
+void AllocationMeter::release(void* meter, void* pointer, size_t size) {
+  static_cast<AllocationMeter*>(meter)->held_ -= static_cast<int64_t>(size);
+  std::free(pointer);
 }
 
 }  // namespace quern

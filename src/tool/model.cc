@@ -163,6 +163,7 @@ SessionPtr make_session(qn_model* model, const SessionSettings& settings) {
   options.profile = settings.profile;
   options.algorithm = settings.algorithm;
   options.parallel = settings.parallel;
+  options.arena = settings.arena;
   if (settings.any_size) options.memory_limit = SIZE_MAX;
   if (settings.tuning != nullptr) settings.tuning->set(&options);
   qn_session* session = nullptr;

@@ -96,6 +96,7 @@ struct SessionSettings {
   qn_algorithm algorithm = QN_ALGORITHM_AUTO;
   const qn_parallel* parallel = nullptr;  // NULL: the session has threads of its own
   bool any_size = false;                  // the user has asked for the sizes of inputs: they may take any memory
+  qn_arena* arena = nullptr;              // NULL: the session has one of its own
 };
 SessionPtr make_session(qn_model* model, const SessionSettings& settings);
 

@@ -44,7 +44,6 @@ class CodedConstant final : public EncodedConstant {
   qn_status read(size_t count, unsigned char* to) const;
   size_t coder_rows(size_t count) const { return item_ == 1 ? count : count * (row_bytes_ / item_); }
 
-  std::span<const unsigned char> segment_;
   mutable Mutex mutex_;  // guards the cursor
   mutable Cursor cursor_;
 };

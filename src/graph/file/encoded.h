@@ -4,6 +4,8 @@
 
 #include <quern/op.h>
 
+#include <span>
+
 #include "base/status.h"
 #include "base/vector.h"
 #include "graph/ir/ir.h"
@@ -25,6 +27,8 @@ class EncodedConstant {
   size_t traffic() const { return traffic_; }
   // What the weights hold; NULL if nothing is known.
   const qn_weights_summary* summary() const { return summarized_ ? &summary_ : nullptr; }
+  // How many bytes a file stores of it, without a checksum.
+  size_t stored() const { return segment_.size(); }
   // How long it takes to decode: as long as to decode so many bytes of ordinary weights.
   uint64_t work() const { return work_; }
 
@@ -35,6 +39,7 @@ class EncodedConstant {
   uint64_t work_ = 0;
   bool summarized_ = false;
   qn_weights_summary summary_ = {};
+  std::span<const unsigned char> segment_;
 };
 
 // Reads a constant as a matrix of `rows` rows, whether it is encoded or not.

@@ -29,7 +29,6 @@ class SparseConstant final : public EncodedConstant {
   template <class Visit>
   bool each_position(size_t block_row, Visit&& visit) const;
 
-  std::span<const unsigned char> segment_;
   size_t block_ = 0;
   Vector<uint32_t> starts_;  // index of each block row's first position; at the end the number of positions
 };

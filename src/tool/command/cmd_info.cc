@@ -8,11 +8,15 @@
 #include <nlohmann/json.hpp>
 
 #include "convert/common/error.h"
+#include "convert/common/file.h"
 #include "convert/needs.h"
 #include "tool/command/command.h"
 #include "tool/input/preprocess.h"
+#include "tool/load.h"
 #include "tool/machine.h"
 #include "tool/model.h"
+#include "tool/output/layer_chart.h"
+#include "tool/output/size_text.h"
 #include "tool/sparsity.h"
 
 namespace quern {
@@ -22,7 +26,8 @@ constexpr double worth_a_line = 0.05;  // the text names a layer if this part of
 
 struct InfoArguments {
   ModelFiles files;
-  bool json = false, needs = false;
+  std::string plot;
+  bool json = false, needs = false, load = false;
 };
 
 // The description of a model's port, as JSON and as a line of text.
@@ -108,10 +113,18 @@ nlohmann::ordered_json postprocessing_json(const Graph& graph) {
   return json;
 }
 
-nlohmann::ordered_json describe(const Graph& graph, const ModelFiles& files) {
+nlohmann::ordered_json sized_layers_json(const std::vector<LayerStats>& layers) {
+  nlohmann::ordered_json list = layers_json(layers);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    list[i]["file_bytes"] = layers[i].stored;
+    list[i]["f32_bytes"] = layers[i].elements * sizeof(float);
+  }
+  return list;
+}
+
+nlohmann::ordered_json describe(const Graph& graph, const ModelStats& stats, const ModelFiles& files) {
   std::map<std::string, size_t> operators;
   for (const Node& node : graph.nodes) ++operators[kind_name(node)];
-  const ModelStats stats = model_stats(graph);
   uintmax_t bytes = 0;
   for (const std::string& path : files.paths()) {
     std::error_code error;
@@ -130,7 +143,7 @@ nlohmann::ordered_json describe(const Graph& graph, const ModelFiles& files) {
       {"parameters", stats.parameters},
       {"nonzeros", stats.nonzeros},
       {"sparsity", part_of(stats.parameters - stats.nonzeros, stats.parameters)},
-      {"layers", layers_json(stats.layers)},
+      {"layers", sized_layers_json(stats.layers)},
       {"macs", stats.macs},
       {"operator_macs", stats.macs_of},
       {"unsized_nodes", kinds_json(stats.unsized)},
@@ -209,9 +222,24 @@ void print_work(const nlohmann::ordered_json& json) {
   if (!unsized.empty()) fmt::print("{:<11}  not counted, because only a run knows their shapes: {}\n", "", unsized);
 }
 
+void print_load(const nlohmann::ordered_json& json) {
+  if (!json.contains("load_ms")) return;
+  fmt::print("{:<11}{:.1f} ms, {} at most\n", "load", json["load_ms"].get<double>(),
+             size_text(json["load_peak_bytes"].get<double>()));
+}
+
+void plot_layers(const InfoArguments& arguments, const ModelStats& stats) {
+  for (const std::string& source : arguments.files.paths()) keep_source(source, arguments.plot);
+  const std::string name = std::filesystem::path(arguments.files.model).filename().string();
+  write_file(arguments.plot, draw_charts({layer_chart(name, stats.layers)}));
+}
+
 int info(const InfoArguments& arguments) {
+  if (!arguments.plot.empty()) expect_charts();
   if (arguments.files.model.empty()) {
     if (arguments.needs) throw CLI::ValidationError("--needs", "expected a model whose needs are listed");
+    if (!arguments.plot.empty()) throw CLI::ValidationError("--plot", "expected a model whose layers are drawn");
+    if (arguments.load) throw CLI::ValidationError("--load", "expected a model to load");
     arguments.json ? fmt::print("{}\n", machine_json().dump(2)) : print_machine();
     return 0;
   }
@@ -220,7 +248,14 @@ int info(const InfoArguments& arguments) {
     fmt::print("{}", needs_of(graph));
     return 0;
   }
-  const nlohmann::ordered_json json = describe(graph, arguments.files);
+  const ModelStats stats = model_stats(graph);
+  nlohmann::ordered_json json = describe(graph, stats, arguments.files);
+  if (arguments.load) {
+    const LoadCost cost = measure_load(arguments.files, {}, {});
+    json["load_ms"] = cost.ms;
+    json["load_peak_bytes"] = cost.peak_bytes;
+  }
+  if (!arguments.plot.empty()) plot_layers(arguments, stats);
   if (arguments.json) {
     fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     return 0;
@@ -239,6 +274,7 @@ int info(const InfoArguments& arguments) {
   }
   print_work(json);
   fmt::print("{:<11}{} bytes\n", "file", json["file_bytes"].get<uint64_t>());
+  print_load(json);
   return 0;
 }
 
@@ -252,8 +288,17 @@ Action info_command(CLI::App& app) {
       "Without a model: what Quern takes this machine for, and whether it was detected, guessed or pretended\n"
       "(by QUERN_ISA, QUERN_CORE, QUERN_L1, QUERN_L2, QUERN_L3, QUERN_CPUS or QUERN_PAGE).");
   CLI::Option* json = app.add_flag("--json", arguments->json, "One JSON object on standard output");
+  CLI::Option* plot = app.add_option("--plot", arguments->plot,
+                                     "Draw the layers by the bytes of their weights, the largest first, as a PNG file");
+  plot->type_name("FILE");
+  CLI::Option* load =
+      app.add_flag("--load", arguments->load,
+                   "Measure loading for one thread: the time until a session can run, the median of up to five loads, "
+                   "and the most bytes that the library allocates, without activations and mapped weights");
   app.add_flag("--needs", arguments->needs, "What a trimmed build must contain to run it, the list for QUERN_NEEDS")
-      ->excludes(json);
+      ->excludes(json)
+      ->excludes(plot)
+      ->excludes(load);
   return [arguments] { return info(*arguments); };
 }
 
