@@ -296,6 +296,32 @@ double noise_of(const Graph& real, const Node& before, const Graph& quantized, c
   return 10 * std::log10(power / error);
 }
 
+// Finds what tensors of a graph have held on samples.
+class Seen {
+ public:
+  Seen(const Graph& graph, std::span<const Histogram> histograms) {
+    if (histograms.empty()) return;
+    const Vector<int> observed = tensors_to_observe(graph);
+    for (size_t i = 0; i < observed.size(); ++i) of_[observed[i]] = &histograms[i];
+    for (const Node& node : graph.nodes) {
+      if (!node.inputs.empty()) source_[node.outputs[0]] = node.inputs[0];
+    }
+  }
+  // A tensor that was not observed has the values of the one that it comes from.
+  double saturation(int tensor, const Quantization& numbers) const {
+    while (!of_.contains(tensor)) {
+      const auto source = source_.find(tensor);
+      if (source == source_.end()) return 0;
+      tensor = source->second;
+    }
+    return of_.at(tensor)->saturation(numbers);
+  }
+
+ private:
+  std::map<int, const Histogram*> of_;
+  std::map<int, int> source_;
+};
+
 }  // namespace
 
 Vector<int> tensors_to_observe(const Graph& graph) { return tensors_with_numbers(graph, Plan(graph)); }
@@ -374,8 +400,9 @@ Vector<LayerPair> layer_pairs(const Graph& real, const Graph& quantized) {
   return pairs;
 }
 
-Vector<QuantizedLayer> quantized_layers(const Graph& real, const Graph& quantized) {
+Vector<QuantizedLayer> quantized_layers(const Graph& real, const Graph& quantized, std::span<const Histogram> seen) {
   const Vector<LayerPair> pairs = layer_pairs(real, quantized);
+  const Seen values(real, seen);
   Vector<QuantizedLayer> layers;
   for (size_t i = 0; i < quantized.nodes.size(); ++i) {
     const Node& node = quantized.nodes[i];
@@ -393,6 +420,9 @@ Vector<QuantizedLayer> quantized_layers(const Graph& real, const Graph& quantize
     if (!layer.bytes) continue;
     layer.input = in.quantization;
     layer.output = tensor_of(quantized, node.outputs[0]).quantization;
+    if (pair == pairs.end()) continue;
+    layer.input_saturation = values.saturation(real.nodes[pair->real].inputs[0], layer.input);
+    layer.output_saturation = values.saturation(real.nodes[pair->real].outputs[0], layer.output);
   }
   return layers;
 }

@@ -5,6 +5,8 @@
 // have no int8 form, such as softmax, remain f32.
 #pragma once
 
+#include <span>
+
 #include "compress/ranges.h"
 #include "compress/rounding.h"
 #include "graph/ir/ir.h"
@@ -43,8 +45,11 @@ struct QuantizedLayer {
   uint64_t weights;  // elements
   double noise_db;   // signal to noise of the weights: power of the weights to power of their rounding errors. Infinite
                      // without errors
-  Quantization input, output;  // if it computes with bytes
+  Quantization input, output;                          // if it computes with bytes
+  double input_saturation = 0, output_saturation = 0;  // the part of their values on samples that saturates
 };
-Vector<QuantizedLayer> quantized_layers(const Graph& real, const Graph& quantized);
+// `seen` has the values of tensors_to_observe(real); without them, saturation is 0.
+Vector<QuantizedLayer> quantized_layers(const Graph& real, const Graph& quantized,
+                                        std::span<const Histogram> seen = {});
 
 }  // namespace quern

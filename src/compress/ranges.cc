@@ -180,6 +180,13 @@ Quantization numbers_of(const Range& range) {
   return {{scale}, {static_cast<int32_t>(std::clamp(zero, -128.0, 127.0))}, -1};
 }
 
+Range range_of(const Quantization& numbers) {
+  const auto value_of = [&](int step) {
+    return static_cast<float>((step - numbers.zero_points[0]) * double{numbers.scales[0]});
+  };
+  return {value_of(-128), value_of(127)};
+}
+
 Histogram::Histogram() : counts_(2 * bins_of_a_sign, 0) {}
 
 void Histogram::add(const float* data, size_t count) {
@@ -199,6 +206,20 @@ Vector<Histogram::Bin> Histogram::bins() const {
     if (counts_[i] != 0) bins.push_back({edge(i), std::min(edge(i + 1), double{all_.high}), double(counts_[i])});
   }
   return bins;
+}
+
+double Histogram::saturation(const Quantization& numbers) const {
+  const Range range = range_of(numbers);
+  const double half =
+      double{numbers.scales[0]} * 0.500001;  // the extremes round in whichever way the scale was rounded
+  const double low = double{range.low} - half, high = double{range.high} + half;
+  double outside = 0, all = static_cast<double>(counts_[0] + counts_[bins_of_a_sign]);  // the zeros
+  for (const Bin& bin : bins()) {
+    all += bin.count;
+    const double width = bin.high - bin.low, out = std::max({bin.high - high, low - bin.low, 0.0});
+    if (out > 0) outside += width > 0 ? bin.count * std::min(out / width, 1.0) : bin.count;
+  }
+  return all == 0 ? 0 : outside / all;
 }
 
 Range Histogram::range(RangeMethod method) const {

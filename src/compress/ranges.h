@@ -31,6 +31,8 @@ constexpr const char* range_methods[] = {"minmax", "percentile", "mse", "kl", "a
 
 // Scale and zero point of an int8 tensor with this range.
 Quantization numbers_of(const Range& range);
+// The reverse, of a tensor that has one scale.
+Range range_of(const Quantization& numbers);
 
 // Counts the values of a tensor.
 class Histogram {
@@ -40,6 +42,9 @@ class Histogram {
   void add(const float* data, size_t count);
   // Returns a range that is not finite if a value was not.
   Range range(RangeMethod method) const;
+  // Returns the part of the values that saturate in an int8 tensor: those more than half a step outside its range. Values
+  // near the limit are counted by interpolation.
+  double saturation(const Quantization& numbers) const;
 
   // Values of nearly the same size.
   struct Bin {

@@ -39,8 +39,8 @@ void reconstruct(const Graph& real, Graph* quantized, const WeightFormat& format
 }
 
 // Observes the tensors of a model on samples.
-Vector<Range> observe_ranges(const Graph& graph, const std::vector<size_t>& samples, const Sample& sample,
-                             const SessionSettings& settings, RangeMethod method) {
+std::vector<Histogram> observe_values(const Graph& graph, const std::vector<size_t>& samples, const Sample& sample,
+                                      const SessionSettings& settings) {
   const Vector<int> tensors = tensors_to_observe(graph);
   std::vector<Histogram> histograms(tensors.size());
   if (!tensors.empty()) {
@@ -55,9 +55,7 @@ Vector<Range> observe_ranges(const Graph& graph, const std::vector<size_t>& samp
       progress.step();
     }
   }
-  Vector<Range> ranges;
-  for (const Histogram& histogram : histograms) ranges.push_back(histogram.range(method));
-  return ranges;
+  return histograms;
 }
 
 // Quantizes a model until its outputs have a signal-to-noise ratio, or once.
@@ -156,11 +154,13 @@ Graph Search::run() const {
 Vector<QuantizedLayer> quantize_model(Graph& graph, const std::vector<size_t>& samples, const Sample& sample,
                                       const SessionSettings& settings, const QuantizationOptions& options) {
   check(make_dense(graph));
+  std::vector<Histogram> seen;
+  if (!options.f32_activations) seen = observe_values(graph, samples, sample, settings);
   Vector<Range> ranges;
-  if (!options.f32_activations) ranges = observe_ranges(graph, samples, sample, settings, options.ranges);
+  for (const Histogram& histogram : seen) ranges.push_back(histogram.range(options.ranges));
   const Graph real = graph;
   graph = Search(real, ranges, samples, sample, settings, options).run();
-  return quantized_layers(real, graph);
+  return quantized_layers(real, graph, seen);
 }
 
 SampleSplit split_samples(size_t count) {

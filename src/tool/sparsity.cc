@@ -4,6 +4,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include "graph/file/format.h"
+#include "tool/model.h"
+
 namespace quern {
 
 CLI::Option* add_prune_flags(CLI::App& app, PruneFlags* flags) {
@@ -33,13 +36,21 @@ double part_of(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
+std::vector<LayerStats> layers_of_file(const std::string& path) {
+  Graph graph;
+  check(read_model_file(path.c_str(), &graph));
+  return model_stats(graph).layers;
+}
+
 nlohmann::ordered_json layers_json(const std::vector<LayerStats>& layers) {
   auto list = nlohmann::ordered_json::array();
   for (const LayerStats& layer : layers) {
     list.push_back({{"name", layer.name},
                     {"elements", layer.elements},
                     {"zeros", layer.zeros},
-                    {"sparsity", part_of(layer.zeros, layer.elements)}});
+                    {"sparsity", part_of(layer.zeros, layer.elements)},
+                    {"file_bytes", layer.stored},
+                    {"f32_bytes", layer.elements * sizeof(float)}});
   }
   return list;
 }

@@ -1,7 +1,9 @@
-// The part of commands that handles zeros in weights: flags that ask for them, and reports about them.
+// The part of commands that handles zeros in weights: flags that ask for them, and reports about weights.
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "compress/prune.h"
 #include "convert/model_stats.h"
@@ -29,7 +31,10 @@ CLI::Option* add_prune_flags(CLI::App& app, PruneFlags* flags);
 // part / whole; 0 if `whole` is 0.
 double part_of(uint64_t part, uint64_t whole);
 
-// Name, elements, zeros and sparsity of each layer.
+// The layers of a .qn file.
+std::vector<LayerStats> layers_of_file(const std::string& path);
+
+// Name, elements, zeros, sparsity and bytes of each layer.
 nlohmann::ordered_json layers_json(const std::vector<LayerStats>& layers);
 
 }  // namespace quern

@@ -136,5 +136,32 @@ TEST(Ranges, OfLeastDivergenceLeaveOutWhatIsRare) {
   EXPECT_GT(range_of(even, RangeMethod::kl).high, 0.98f);
 }
 
+// The same as counting values that saturate, but for those in a bin with the limit: 1/128 of their size.
+TEST(Ranges, SaturationIsThePartOutside) {
+  const Floats values = activations(100'000, 3);
+  Histogram histogram;
+  histogram.add(values.data(), values.size());
+  for (const RangeMethod method : all_methods) {
+    const Quantization numbers = numbers_of(histogram.range(method));
+    const double scale = double{numbers.scales[0]}, zero = numbers.zero_points[0];
+    const auto outside = std::count_if(values.begin(), values.end(), [&](float x) {
+      const double step = std::nearbyint(double{x} / scale) + zero;
+      return step < -128 || step > 127;
+    });
+    const double expected = static_cast<double>(outside) / static_cast<double>(values.size());
+    EXPECT_NEAR(histogram.saturation(numbers), expected, 0.05 * expected + 1e-5) << static_cast<int>(method);
+    if (method == RangeMethod::minmax) {
+      EXPECT_EQ(histogram.saturation(numbers), 0);
+    }
+  }
+  EXPECT_EQ(Histogram().saturation(numbers_of({-1, 1})), 0);
+  const Floats zeros(10, 0.0f), large = {-3, 5, 0, 0};
+  Histogram some;
+  some.add(zeros.data(), zeros.size());
+  EXPECT_EQ(some.saturation(numbers_of({-1, 1})), 0);
+  some.add(large.data(), large.size());
+  EXPECT_NEAR(some.saturation(numbers_of({-1, 1})), 2.0 / 14, 1e-12);
+}
+
 }  // namespace ranges_test
 }  // namespace quern

@@ -105,7 +105,12 @@ TEST_F(Command, InfoDescribesAModel) {
   EXPECT_EQ(info["parameters"], 4 * 27 + 4 + 64 * 10 + 10);
   EXPECT_EQ(info["nonzeros"], info["parameters"]);
   EXPECT_EQ(info["sparsity"], 0);
-  EXPECT_EQ(info["layers"][0], (json{{"name", "conv"}, {"elements", 4 * 27}, {"zeros", 0}, {"sparsity", 0.0}}));
+  EXPECT_EQ(info["layers"][0], (json{{"name", "conv"},
+                                     {"elements", 4 * 27},
+                                     {"zeros", 0},
+                                     {"sparsity", 0.0},
+                                     {"file_bytes", 4 * 4 * 27},
+                                     {"f32_bytes", 4 * 4 * 27}}));
   EXPECT_EQ(info["layers"].size(), 2u);
   EXPECT_EQ(info["macs"], 16 * 4 * 27 + 64 * 10);
   EXPECT_EQ(info["file_bytes"], fs::file_size(dir / "tiny.qn"));
@@ -250,8 +255,13 @@ TEST_F(Command, PruneReportsAndShrinksTheFile) {
   EXPECT_EQ(report["elements"], 108 + 640);
   EXPECT_EQ(report["zeros"], 576);
   EXPECT_EQ(report["sparsity"], 576.0 / 748);
-  EXPECT_EQ(report["layers"], (json{{{"name", "conv"}, {"elements", 108}, {"zeros", 0}, {"sparsity", 0.0}},
-                                    {{"name", "fc"}, {"elements", 640}, {"zeros", 576}, {"sparsity", 0.9}}}));
+  const json& fc = report["layers"][1];
+  EXPECT_EQ(report["layers"][0]["zeros"], 0);
+  EXPECT_EQ(fc["elements"], 640);
+  EXPECT_EQ(fc["zeros"], 576);
+  EXPECT_EQ(fc["sparsity"], 0.9);
+  EXPECT_EQ(fc["f32_bytes"], 640 * 4);
+  EXPECT_EQ(fc["file_bytes"], (10 + 1) * 4 + 64 + 64 * 4);  // starts of rows, steps, nonzeros
   EXPECT_EQ(report["file_bytes"], fs::file_size(dir / "small.qn"));
   EXPECT_LT(fs::file_size(dir / "small.qn") + 2000, fs::file_size(dir / "tiny.qn"));
 
@@ -310,6 +320,16 @@ TEST_F(Command, QuantizeReportsAndShrinksTheFile) {
   EXPECT_EQ(report["layers"][1]["weights"], 640);
   EXPECT_GT(report["layers"][1]["weights_sqnr_db"], 30);
   EXPECT_GT(report["layers"][1]["output"]["scale"], 0);
+  for (const json& layer : report["layers"]) {
+    EXPECT_EQ(layer["file_bytes"], layer["weights"]);
+    for (const json& tensor : {layer["input"], layer["output"]}) {
+      const double scale = tensor["scale"], zero = tensor["zero_point"];
+      EXPECT_FLOAT_EQ(tensor["low"], (-128 - zero) * scale);
+      EXPECT_FLOAT_EQ(tensor["high"], (127 - zero) * scale);
+      EXPECT_GE(tensor["saturation"], 0);
+      EXPECT_LT(tensor["saturation"], 0.1);
+    }
+  }
   EXPECT_EQ(report["source_bytes"], fs::file_size(dir / "tiny.qn"));
   EXPECT_EQ(report["file_bytes"], fs::file_size(dir / "bytes.qn"));
   EXPECT_LT(fs::file_size(dir / "bytes.qn"), fs::file_size(dir / "tiny.qn"));
@@ -334,11 +354,15 @@ TEST_F(Command, QuantizeChoosesRanges) {
   values[100] = 30;
   write_array("0.npy", {1, 3, 8, 8}, values);
   std::set<double> scales;
+  std::map<std::string, double> saturation;
   for (const char* method : {"minmax", "percentile", "mse", "kl", "admm"}) {
     const Result r = quern({"quantize", "tiny.qn", "-o", "q.qn", "--calibrate", "0.npy", "--method", method, "--json"});
     ASSERT_EQ(r.status, 0) << r.err;
-    scales.insert(json::parse(r.out)["layers"][0]["input"]["scale"].get<double>());
+    const json input = json::parse(r.out)["layers"][0]["input"];
+    scales.insert(input["scale"].get<double>());
+    saturation[method] = input["saturation"];
   }
+  EXPECT_EQ(saturation["minmax"], 0);
   EXPECT_GE(scales.size(), 3u);  // one of 192 values is more than one of 100,000, and its square outweighs the others
 }
 

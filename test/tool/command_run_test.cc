@@ -181,8 +181,9 @@ TEST_F(Command, BenchMeasures) {
   const json bench = json::parse(r.out);
   std::set<std::string> keys;
   for (const auto& [key, value] : bench.items()) keys.insert(key);
-  EXPECT_EQ(keys, (std::set<std::string>{"model", "type", "isa", "threads", "runs", "min_ms", "median_ms", "p90_ms",
-                                         "gflops", "percent_of_peak", "load_ms", "peak_memory_bytes"}));
+  EXPECT_EQ(keys,
+            (std::set<std::string>{"model", "type", "isa", "threads", "runs", "min_ms", "median_ms", "p90_ms", "gflops",
+                                   "percent_of_peak", "load_ms", "load_peak_bytes", "peak_memory_bytes"}));
   EXPECT_EQ(bench["type"], "f32");
   EXPECT_EQ(bench["threads"], 2);
   const Result all = quern({"bench", "tiny.qn", "--runs", "1", "--threads", "0", "--json"});
@@ -193,6 +194,8 @@ TEST_F(Command, BenchMeasures) {
   EXPECT_GE(bench["p90_ms"], bench["median_ms"]);
   EXPECT_GT(bench["gflops"], 0);
   EXPECT_GT(bench["load_ms"], 0);
+  EXPECT_GT(bench["load_peak_bytes"], 4 * (4 * 27 + 640));  // packed weights
+  EXPECT_LT(bench["load_peak_bytes"], 1 << 20);
   EXPECT_LT(bench["percent_of_peak"], 100);
   EXPECT_NEAR(bench["gflops"].get<double>(), 2 * (16 * 4 * 27 + 64 * 10) / bench["median_ms"].get<double>() / 1e6,
               1e-6);

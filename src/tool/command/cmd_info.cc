@@ -113,15 +113,6 @@ nlohmann::ordered_json postprocessing_json(const Graph& graph) {
   return json;
 }
 
-nlohmann::ordered_json sized_layers_json(const std::vector<LayerStats>& layers) {
-  nlohmann::ordered_json list = layers_json(layers);
-  for (size_t i = 0; i < layers.size(); ++i) {
-    list[i]["file_bytes"] = layers[i].stored;
-    list[i]["f32_bytes"] = layers[i].elements * sizeof(float);
-  }
-  return list;
-}
-
 nlohmann::ordered_json describe(const Graph& graph, const ModelStats& stats, const ModelFiles& files) {
   std::map<std::string, size_t> operators;
   for (const Node& node : graph.nodes) ++operators[kind_name(node)];
@@ -143,7 +134,7 @@ nlohmann::ordered_json describe(const Graph& graph, const ModelStats& stats, con
       {"parameters", stats.parameters},
       {"nonzeros", stats.nonzeros},
       {"sparsity", part_of(stats.parameters - stats.nonzeros, stats.parameters)},
-      {"layers", sized_layers_json(stats.layers)},
+      {"layers", layers_json(stats.layers)},
       {"macs", stats.macs},
       {"operator_macs", stats.macs_of},
       {"unsized_nodes", kinds_json(stats.unsized)},
@@ -235,7 +226,6 @@ void plot_layers(const InfoArguments& arguments, const ModelStats& stats) {
 }
 
 int info(const InfoArguments& arguments) {
-  if (!arguments.plot.empty()) expect_charts();
   if (arguments.files.model.empty()) {
     if (arguments.needs) throw CLI::ValidationError("--needs", "expected a model whose needs are listed");
     if (!arguments.plot.empty()) throw CLI::ValidationError("--plot", "expected a model whose layers are drawn");
@@ -243,6 +233,7 @@ int info(const InfoArguments& arguments) {
     arguments.json ? fmt::print("{}\n", machine_json().dump(2)) : print_machine();
     return 0;
   }
+  if (!arguments.plot.empty()) expect_charts();
   const Graph graph = load_graph(arguments.files);
   if (arguments.needs) {
     fmt::print("{}", needs_of(graph));

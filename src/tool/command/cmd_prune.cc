@@ -22,16 +22,16 @@ struct PruneArguments {
 const std::map<std::string, Schedule> schedules = {
     {"uniform", Schedule::uniform}, {"global", Schedule::global}, {"erk", Schedule::erk}};
 
-nlohmann::ordered_json report(const PruneArguments& arguments, const ModelStats& stats) {
+nlohmann::ordered_json report(const PruneArguments& arguments, const std::vector<LayerStats>& layers) {
   uint64_t elements = 0, zeros = 0;
-  for (const LayerStats& layer : stats.layers) {
+  for (const LayerStats& layer : layers) {
     elements += layer.elements;
     zeros += layer.zeros;
   }
   return {{"schedule", arguments.schedule},
           {"block", arguments.prune.block},
           {"block_inputs", arguments.prune.inputs},
-          {"layers", layers_json(stats.layers)},
+          {"layers", layers_json(layers)},
           {"elements", elements},
           {"zeros", zeros},
           {"sparsity", part_of(zeros, elements)},
@@ -54,7 +54,7 @@ int run_prune(const PruneArguments& arguments) {
   Graph graph = load_graph(files, options);
   check(prune(graph, arguments.prune.options(schedules.at(arguments.schedule), false)));
   check(write_model_file(graph, arguments.out.c_str()));
-  const nlohmann::ordered_json json = report(arguments, model_stats(graph));
+  const nlohmann::ordered_json json = report(arguments, layers_of_file(arguments.out));
   if (arguments.json) {
     fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   } else {

@@ -15,6 +15,7 @@
 #include "tool/input/samples.h"
 #include "tool/model.h"
 #include "tool/quantization.h"
+#include "tool/sparsity.h"
 
 namespace quern {
 namespace {
@@ -32,20 +33,23 @@ struct QuantizeArguments {
   bool json = false;
 };
 
-nlohmann::ordered_json numbers_json(const Quantization& q) {
-  return {{"scale", q.scales[0]}, {"zero_point", q.zero_points[0]}};
+nlohmann::ordered_json numbers_json(const Quantization& q, double saturation) {
+  const Range range = range_of(q);
+  return {{"scale", q.scales[0]},
+          {"zero_point", q.zero_points[0]},
+          {"low", range.low},
+          {"high", range.high},
+          {"saturation", saturation}};
 }
 
-nlohmann::ordered_json layer_json(const QuantizedLayer& layer) {
-  nlohmann::ordered_json json = {{"name", layer.name.c_str()},
-                                 {"kind", op_name(layer.kind)},
-                                 {"type", layer.bytes ? "qs8c" : "f32"},
-                                 {"weight_bits", layer.weight_bits},
-                                 {"weights", layer.weights}};
+nlohmann::ordered_json layer_json(const QuantizedLayer& layer, uint64_t file_bytes) {
+  nlohmann::ordered_json json = {
+      {"name", layer.name.c_str()},       {"kind", op_name(layer.kind)}, {"type", layer.bytes ? "qs8c" : "f32"},
+      {"weight_bits", layer.weight_bits}, {"weights", layer.weights},    {"file_bytes", file_bytes}};
   if (std::isfinite(layer.noise_db)) json["weights_sqnr_db"] = layer.noise_db;
   if (!layer.bytes) return json;
-  json["input"] = numbers_json(layer.input);
-  json["output"] = numbers_json(layer.output);
+  json["input"] = numbers_json(layer.input, layer.input_saturation);
+  json["output"] = numbers_json(layer.output, layer.output_saturation);
   return json;
 }
 
@@ -77,9 +81,10 @@ nlohmann::ordered_json report(const QuantizeArguments& arguments, size_t samples
                               const Vector<QuantizedLayer>& layers) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   size_t bytes = 0;
-  for (const QuantizedLayer& layer : layers) {
-    list.push_back(layer_json(layer));
-    bytes += layer.weight_bits != f32_bits;
+  const std::vector<LayerStats> stored = layers_of_file(arguments.out);  // in the same order
+  for (size_t i = 0; i < layers.size(); ++i) {
+    list.push_back(layer_json(layers[i], stored.at(i).stored));
+    bytes += layers[i].weight_bits != f32_bits;
   }
   return {{"method", arguments.method},
           {"rounding", arguments.rounding},
@@ -91,16 +96,26 @@ nlohmann::ordered_json report(const QuantizeArguments& arguments, size_t samples
           {"file_bytes", std::filesystem::file_size(arguments.out)}};
 }
 
-void print_layers(const nlohmann::ordered_json& report) {
-  for (const auto& layer : report["layers"]) {
-    const bool quantized = layer["weight_bits"] != f32_bits;
-    const std::string noise = layer.contains("weights_sqnr_db")
-                                  ? fmt::format("{:5.1f} dB", layer["weights_sqnr_db"].get<double>())
-                                  : std::string(quantized ? "exact" : "");
-    fmt::print("{:<5} {:>9} weights, {:>2} bits  {:>8}  {}\n", layer["type"].get<std::string>(),
-               layer["weights"].get<uint64_t>(), layer["weight_bits"].get<int>(), noise,
-               layer["name"].get<std::string>());
+void print_layer(const nlohmann::ordered_json& layer) {
+  const bool quantized = layer["weight_bits"] != f32_bits;
+  const std::string noise = layer.contains("weights_sqnr_db")
+                                ? fmt::format("{:.1f} dB", layer["weights_sqnr_db"].get<double>())
+                                : std::string(quantized ? "exact" : "");
+  std::string range, saturated;
+  if (layer.contains("output")) {
+    const auto& output = layer["output"];
+    range = fmt::format("{:.4g} to {:.4g}", output["low"].get<double>(), output["high"].get<double>());
+    saturated = fmt::format("{:.3f}%", 100 * output["saturation"].get<double>());
   }
+  fmt::print("{:<5}{:>10}{:>6}{:>10}{:>11}{:>22}{:>11}  {}\n", layer["type"].get<std::string>(),
+             layer["weights"].get<uint64_t>(), layer["weight_bits"].get<int>(), noise,
+             layer["file_bytes"].get<uint64_t>(), range, saturated, layer["name"].get<std::string>());
+}
+
+void print_layers(const nlohmann::ordered_json& report) {
+  fmt::print("{:<5}{:>10}{:>6}{:>10}{:>11}{:>22}{:>11}  {}\n", "type", "weights", "bits", "SNR", "file bytes",
+             "output range", "saturated", "layer");
+  for (const auto& layer : report["layers"]) print_layer(layer);
   fmt::print("{} of {} layers are quantized; {} samples; {} bytes became {}\n",
              report["quantized_layers"].get<size_t>(), report["layers"].size(), report["samples"].get<size_t>(),
              report["source_bytes"].get<uint64_t>(), report["file_bytes"].get<uint64_t>());
