@@ -307,7 +307,7 @@ void draw(Canvas* canvas, double top, const BarChart& whole) {
     notes.push_back(chart.note ? legible(chart.note(bar.values), longest_note) : "");
     label_width = std::max(label_width, canvas->text_width(labels.back()));
     note_width = std::max(note_width, canvas->text_width(notes.back()));
-    longest = std::max(longest, length_of(chart, bar));
+    if (labels.size() <= BarChart::most_bars) longest = std::max(longest, length_of(chart, bar));
   }
   const double left = std::round(margin + label_width + 8), right = width - margin - note_width - 8;
   top += title_height;
@@ -321,8 +321,9 @@ void draw(Canvas* canvas, double top, const BarChart& whole) {
   for (size_t i = 0; i < chart.bars.size(); ++i, top += line_height) {
     const double base_line = top + letter;
     canvas->text(left - 8, base_line, labels[i], Align::right);
-    draw_bar(canvas, chart, chart.bars[i], left, top + 2, pixels_of_one);
-    canvas->text(left + length_of(chart, chart.bars[i]) * pixels_of_one + 8, base_line, notes[i]);
+    const double pixels = i < BarChart::most_bars ? length_of(chart, chart.bars[i]) * pixels_of_one : 0;
+    if (pixels > 0) draw_bar(canvas, chart, chart.bars[i], left, top + 2, pixels_of_one);
+    canvas->text(left + pixels + 8, base_line, notes[i]);
   }
   canvas->line(left + 0.5, bottom - static_cast<double>(chart.bars.size()) * line_height, left + 0.5, bottom, ink);
 }

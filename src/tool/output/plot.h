@@ -20,7 +20,8 @@ struct BarChart {
   // Draws the values of a bar one after the other, as shares of a sum. Otherwise all begin at 0, and the first series
   // lies in front.
   bool stacked = false;
-  // The text behind a bar, from its values. Bars after the first `most_bars` are drawn as one, whose values are sums.
+  // The text behind a bar, from its values. The sums of bars after the first `most_bars` have a text, but no bar, which
+  // might dwarf the others.
   std::function<std::string(const std::vector<double>& values)> note;
   static constexpr size_t most_bars = 60;
 };
