@@ -354,38 +354,66 @@ Axis axis_of(const LineChart& chart, double LineChart::Point::*coordinate) {
 
 double height_of(const LineChart&) { return title_height + line_height + plot_height + x_axis_height; }
 
-void draw(Canvas* canvas, double top, const LineChart& chart) {
-  const Axis x = axis_of(chart, &LineChart::Point::x), y = axis_of(chart, &LineChart::Point::y);
-  const double left = margin + 90, right = width - 2 * margin, first = top + title_height + line_height,
-               bottom = first + plot_height;
-  draw_title(canvas, top, chart.title);
-  draw_x_axis(canvas, x, left, first, right, bottom, chart.x_axis);
-  for (size_t i = 0; i < y.ticks(); ++i) {
-    const double at = std::round(bottom - plot_height * y.place(y.tick(i))) + 0.5;
-    canvas->line(left - 4, at, right, at, grid);
-    canvas->text(left - 8, at + letter / 3, fmt::format("{:.8g}", y.tick(i)), Align::right);
+// The area between the axes, in pixels.
+struct Frame {
+  Axis x, y;
+  double left, top, right, bottom;
+
+  double x_of(const LineChart::Point& point) const { return left + (right - left) * x.place(point.x); }
+  double y_of(const LineChart::Point& point) const { return bottom - (bottom - top) * y.place(point.y); }
+};
+
+void draw_y_axis(Canvas* canvas, const Frame& frame, const std::string& name) {
+  for (size_t i = 0; i < frame.y.ticks(); ++i) {
+    const double y = std::round(frame.y_of({0, frame.y.tick(i), ""})) + 0.5;
+    canvas->line(frame.left - 4, y, frame.right, y, grid);
+    canvas->text(frame.left - 8, y + letter / 3, fmt::format("{:.8g}", frame.y.tick(i)), Align::right);
   }
-  canvas->text_upward(margin + letter, (first + bottom) / 2, legible(chart.y_axis, longest_name));
+  canvas->text_upward(margin + letter, (frame.top + frame.bottom) / 2, legible(name, longest_name));
+}
+
+void draw_series(Canvas* canvas, const Frame& frame, const LineChart::Series& series, const Ink& color) {
+  const std::vector<LineChart::Point> points = drawable(series);
+  for (size_t i = 1; i < points.size() && series.connected; ++i) {
+    canvas->line(frame.x_of(points[i - 1]), frame.y_of(points[i - 1]), frame.x_of(points[i]), frame.y_of(points[i]),
+                 color, 2);
+  }
+  for (const LineChart::Point& point : points) canvas->dot(frame.x_of(point), frame.y_of(point), color);
+}
+
+// Writes labels on paper, over lines, on that side of their points where there is more room.
+void draw_labels(Canvas* canvas, const Frame& frame, const LineChart::Series& series) {
+  constexpr double distance = 8;
+  for (const LineChart::Point& point : drawable(series)) {
+    if (point.label.empty()) continue;
+    const std::string label = legible(point.label, longest_name);
+    const double x = frame.x_of(point), base_line = frame.y_of(point) - distance, wide = canvas->text_width(label);
+    const double left = x > (frame.left + frame.right) / 2 ? x - distance - wide : x + distance;
+    canvas->rectangle(left - 1, base_line - letter + 1, wide + 2, letter + 2, paper);
+    canvas->text(left, base_line, label);
+  }
+}
+
+void draw(Canvas* canvas, double top, const LineChart& chart) {
+  const double first = top + title_height + line_height;
+  const Frame frame = {axis_of(chart, &LineChart::Point::x),
+                       axis_of(chart, &LineChart::Point::y),
+                       margin + 90,
+                       first,
+                       width - 2 * margin,
+                       first + plot_height};
+  draw_title(canvas, top, chart.title);
+  draw_x_axis(canvas, frame.x, frame.left, frame.top, frame.right, frame.bottom, chart.x_axis);
+  draw_y_axis(canvas, frame, chart.y_axis);
   std::vector<std::string> names;
   std::vector<Ink> colors;
   for (const LineChart::Series& series : chart.series) {
-    const Ink color = ink_of(names.size());
-    const LineChart::Point* before = nullptr;
-    const std::vector<LineChart::Point> points = drawable(series);
-    const auto px = [&](const LineChart::Point& p) { return left + (right - left) * x.place(p.x); };
-    const auto py = [&](const LineChart::Point& p) { return bottom - plot_height * y.place(p.y); };
-    for (const LineChart::Point& point : points) {
-      if (before != nullptr && series.connected) canvas->line(px(*before), py(*before), px(point), py(point), color, 2);
-      canvas->dot(px(point), py(point), color);
-      const bool near_right = px(point) > (left + right) / 2;
-      canvas->text(px(point) + (near_right ? -8 : 8), py(point) - 6, legible(point.label, longest_name),
-                   near_right ? Align::right : Align::left);
-      before = &point;
-    }
+    colors.push_back(ink_of(names.size()));
     names.push_back(series.name);
-    colors.push_back(color);
+    draw_series(canvas, frame, series, colors.back());
   }
-  if (names.size() > 1) draw_legend(canvas, left, top + title_height, names, colors);
+  for (const LineChart::Series& series : chart.series) draw_labels(canvas, frame, series);
+  if (names.size() > 1) draw_legend(canvas, frame.left, top + title_height, names, colors);
 }
 
 }  // namespace
