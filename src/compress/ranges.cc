@@ -210,16 +210,16 @@ Vector<Histogram::Bin> Histogram::bins() const {
 
 double Histogram::saturation(const Quantization& numbers) const {
   const Range range = range_of(numbers);
-  const double half =
-      double{numbers.scales[0]} * 0.500001;  // the extremes round in whichever way the scale was rounded
+  // A little more, because a range of all values may end a rounding error before the largest.
+  const double half = double{numbers.scales[0]} * 0.500001;
   const double low = double{range.low} - half, high = double{range.high} + half;
-  double outside = 0, all = static_cast<double>(counts_[0] + counts_[bins_of_a_sign]);  // the zeros
+  double saturated = 0, all = static_cast<double>(counts_[0] + counts_[bins_of_a_sign]);  // the zeros
   for (const Bin& bin : bins()) {
     all += bin.count;
     const double width = bin.high - bin.low, out = std::max({bin.high - high, low - bin.low, 0.0});
-    if (out > 0) outside += width > 0 ? bin.count * std::min(out / width, 1.0) : bin.count;
+    if (out > 0) saturated += width > 0 ? bin.count * std::min(out / width, 1.0) : bin.count;
   }
-  return all == 0 ? 0 : outside / all;
+  return all == 0 ? 0 : saturated / all;
 }
 
 Range Histogram::range(RangeMethod method) const {
