@@ -314,7 +314,7 @@ void draw(Canvas* canvas, double top, const BarChart& whole) {
   if (chart.series.size() > 1) draw_legend(canvas, left, top, chart.series, bar_inks(chart));
   top += line_height;
   if (chart.bars.empty()) return canvas->text(width / 2, top + letter, "nothing to show", Align::middle);
-  const Axis axis = Axis::over(0, longest > 0 ? longest : 1);
+  const Axis axis = Axis::over(0, longest > 1e-9 ? longest : 1);
   const double bottom = top + static_cast<double>(chart.bars.size()) * line_height;
   draw_x_axis(canvas, axis, left, top, right, bottom, chart.axis);
   const double pixels_of_one = (right - left) / (axis.last * axis.step);
