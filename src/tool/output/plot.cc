@@ -134,7 +134,7 @@ class Canvas {
     cairo().arc(canvas_.get(), x, y, radius, 0, turn);
     cairo().fill(canvas_.get());
   }
-  // Writes ASCII. `y` is the base line. Cairo's built-in font needs no files, so charts look the same everywhere.
+  // Writes ASCII. `y` is the base line. Cairo's built-in font needs no files.
   void text(double x, double y, const std::string& ascii, Align align = Align::left, bool bold = false) {
     use(ink);
     set_font(bold);

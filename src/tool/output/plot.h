@@ -1,4 +1,4 @@
-// Charts as PNG files. The same input gives the same bytes on every machine, whatever fonts are installed.
+// Charts as PNG files. The same input gives the same bytes, whatever fonts are installed.
 #pragma once
 
 #include <functional>
