@@ -13,9 +13,11 @@ struct ReleaseArena {
   void operator()(qn_arena* arena) const { qn_arena_release(arena); }
 };
 
-// Loads once more and returns the largest number of bytes. Activations go to an arena outside the library's memory.
-uint64_t peak_of_load(const ModelFiles& files, const std::vector<ImportOptions::Input>& sizes, SessionSettings settings,
-                      size_t activations) {
+}  // namespace
+
+// Activations go to an arena outside the library's memory.
+uint64_t measure_load_peak(const ModelFiles& files, const std::vector<ImportOptions::Input>& sizes,
+                           SessionSettings settings, size_t activations) {
   const Buffer room(activations);
   qn_arena* made = nullptr;
   if (activations != 0) check(qn_arena_create(room.data(), activations, &made));
@@ -26,8 +28,6 @@ uint64_t peak_of_load(const ModelFiles& files, const std::vector<ImportOptions::
   const SessionPtr session = make_session(model.get(), settings);
   return meter.peak();
 }
-
-}  // namespace
 
 LoadCost measure_load(const ModelFiles& files, const std::vector<ImportOptions::Input>& sizes,
                       const SessionSettings& settings) {
@@ -44,7 +44,7 @@ LoadCost measure_load(const ModelFiles& files, const std::vector<ImportOptions::
     total += ms.back();
     activations = qn_session_memory(session.get());
   }
-  return {median(ms), peak_of_load(files, sizes, settings, activations)};
+  return {median(ms), measure_load_peak(files, sizes, settings, activations)};
 }
 
 }  // namespace quern

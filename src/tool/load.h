@@ -14,7 +14,12 @@ struct LoadCost {
                         // Weights that stay in a mapped file do not count
 };
 
-// Loads the model up to five times, or for about a second. No other thread may call the library meanwhile.
+// Loads the model once. `activations`: bytes that a session needs (qn_session_memory()). No other thread may call the library
+// meanwhile.
+uint64_t measure_load_peak(const ModelFiles& files, const std::vector<ImportOptions::Input>& sizes,
+                           SessionSettings settings, size_t activations);
+
+// Loads the model up to five times, or for about a second, and once more for the peak.
 LoadCost measure_load(const ModelFiles& files, const std::vector<ImportOptions::Input>& sizes,
                       const SessionSettings& settings);
 

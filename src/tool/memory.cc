@@ -2,10 +2,6 @@
 
 #include <quern/base.h>
 
-#include <quern/base.h>
-#include <algorithm>
-#include <cstdlib>
-
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>

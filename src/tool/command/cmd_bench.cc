@@ -36,7 +36,8 @@ struct BenchArguments {
 
 struct Measured {
   std::vector<double> ms;  // one for each run, ascending
-  LoadCost load;
+  double load_ms;          // of the first load
+  uint64_t load_peak;
   uint64_t peak_memory;
   RunWork work;
   double peak, percent_of_peak;  // operations per second of all threads; 0 without a peak
@@ -78,7 +79,7 @@ Measured measure(const BenchArguments& arguments) {
                                     .parallel = threads.parallel(),
                                     .any_size = !arguments.reading.sizes.empty()};
   SessionPtr session = make_session(model.get(), settings);
-  const double first_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  measured.load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   tuning.save();
   const std::vector<InputData> inputs =
       read_or_make_inputs("--input", arguments.inputs, model.get(), session.get(), arguments.reading);
@@ -93,9 +94,9 @@ Measured measure(const BenchArguments& arguments) {
   }
   PeakMeter meter(peak_loop_for(measured.work.type), threads.parallel());
   measure_runs(session.get(), inputs, arguments.runs, &progress, &meter, &measured);
+  const size_t activations = qn_session_memory(session.get());
   session.reset(), model.reset();  // not twice in memory
-  measured.load = measure_load(arguments.files, arguments.reading.sizes, settings);
-  if (!arguments.tuning.tune.empty()) measured.load.ms = first_ms;  // later loads find what the first has measured
+  measured.load_peak = measure_load_peak(arguments.files, arguments.reading.sizes, settings, activations);
   return measured;
 }
 
@@ -135,8 +136,8 @@ int bench(const BenchArguments& arguments) {
                                  {"p90_ms", quantile(measured.ms, 0.9)},
                                  {"gflops", gflops},
                                  {"percent_of_peak", nullptr},
-                                 {"load_ms", measured.load.ms},
-                                 {"load_peak_bytes", measured.load.peak_bytes},
+                                 {"load_ms", measured.load_ms},
+                                 {"load_peak_bytes", measured.load_peak},
                                  {"peak_memory_bytes", measured.peak_memory}};
   if (measured.peak != 0) json["percent_of_peak"] = measured.percent_of_peak;
   if (arguments.json) {
@@ -152,9 +153,8 @@ int bench(const BenchArguments& arguments) {
   if (measured.work.macs != 0) fmt::print("  {:.1f} {}{}\n", gflops, unit_of(measured.work.type), part);
   if (measured.work.macs == 0)
     fmt::print("  no convolutions or fully connected layers: no {}\n", unit_of(KernelType::f32));
-  fmt::print("  {:.1f} ms to load, in {}; {} at most, with the first run\n", measured.load.ms,
-             size_text(static_cast<double>(measured.load.peak_bytes)),
-             size_text(static_cast<double>(measured.peak_memory)));
+  fmt::print("  {:.1f} ms to load, in {}; {} at most, with the first run\n", measured.load_ms,
+             size_text(static_cast<double>(measured.load_peak)), size_text(static_cast<double>(measured.peak_memory)));
   return 0;
 }
 
@@ -180,10 +180,10 @@ Action bench_command(CLI::App& app) {
       "threads. It runs in turn with the model, for an eighth of the time, because clocks fall under load. Each run "
       "is\n"
       "held against the turn after it; with one thread both count processor time. CPUs without instructions that\n"
-      "multiply int8 have no peak of int8. Load time lasts until the first run can begin: the median of up to five\n"
-      "loads; with --tune the first one, which measures. The memory for it is what the library allocates at most,\n"
-      "without activations and mapped weights. Memory at most is the growth of the peak resident size from before\n"
-      "loading until after the first run.");
+      "multiply int8 have no peak of int8. Loading counts until the first run can begin, measuring by --tune "
+      "included.\n"
+      "The memory for it is what the library allocates at most, without activations and mapped weights. Memory at\n"
+      "most is the growth of the peak resident size from before loading until after the first run.");
   return [arguments] { return bench(*arguments); };
 }
 
