@@ -183,7 +183,7 @@ def compare(name, options, folder):
         subprocess.run([options.quern, "convert", source, "-o", plain], check=True, capture_output=True)
         begin = time.monotonic()
         subprocess.run([options.quern, "compress", plain, "-o", target, "--calibrate", *calibrate, *model.flags(),
-                        "--target-ratio", str(ratio)], check=True, stdout=subprocess.DEVNULL)
+                        "--mirror", "--target-ratio", str(ratio)], check=True, stdout=subprocess.DEVNULL)
         seconds = time.monotonic() - begin
         smaller = plain.stat().st_size / target.stat().st_size
         show(f"quern compress, {smaller:.2f} times smaller", Session(options.library, target), seconds)

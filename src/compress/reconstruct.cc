@@ -14,17 +14,20 @@
 namespace quern {
 namespace {
 
-// Columns over all samples: several times the unknowns of most layers.
-constexpr size_t most_columns = 8192;
+// Columns over all samples: several times the unknowns of most layers at least. SqueezeNet, whose layers have up to 576
+// unknowns, lost a seventh less by weights of few bits with 50,000 than with 25,000.
+constexpr size_t least_columns = 8192, most_columns = 100'000;
+constexpr double column_work = 5e10;  // of a layer, in multiply-adds
 constexpr size_t most_depth = 4608;
 static_assert(most_depth * 127 <= most_weights);
 // Weights are held at those before as if so many times the mean square of what they multiply spoke for them, and more
 // strongly the fewer columns there are beside unknowns. Of 0.01 to 16, photographs that had not calibrated MobileNet v1 and
 // SqueezeNet were best off with 4 where all is int8, and with 0.5 where only weights are quantized, to 4 bits. Where prices
-// choose, SqueezeNet lost less with 0.2 than with 0.5 or 1.
-constexpr double damping_of_8_bits = 4, damping_of_4_bits = 0.5, damping_of_priced = 0.25;
-// The square of a step, by the price of a bit and what an error of a weight costs. At high rates 6 / ln 2 would be best.
-constexpr double steps_per_price = 8;
+// choose, SqueezeNet lost less with 0.12 than with 0.06 or 0.25.
+constexpr double damping_of_8_bits = 4, damping_of_4_bits = 0.5, damping_of_priced = 0.12;
+// The square of a step, by the price of a bit and what an error costs. At high rates 6 / ln 2 would be best; of weights,
+// most are 0 or near it.
+constexpr double steps_per_price = 12, bias_steps_per_price = 8;
 constexpr size_t rounded_together = 64;  // weights of a channel, before others make up for them
 constexpr double rounding = 1e-5;        // sums of products are floats: what they are off by, and more
 
@@ -180,6 +183,18 @@ double bits_of(std::span<const int8_t> levels) {
 // Steps become one of two values in each octave, so that they take few bits themselves.
 double rounded_step(double step) { return std::exp2(std::ceil(2 * std::log2(step) - 0.5) / 2); }
 
+// A power of two: what the bias is rounded to has few bits that are not 0.
+double bias_step(double price, double of_errors) {
+  const double step = std::exp2(std::floor(std::log2(bias_steps_per_price * price / of_errors) / 2));
+  return std::isfinite(step) ? step : 0;
+}
+
+size_t columns_for(size_t groups, size_t depth) {
+  constexpr size_t of_reading = 512;  // multiply-adds that take as long as reading an element
+  const double work = static_cast<double>(groups) * static_cast<double>(depth * (depth + of_reading));
+  return std::clamp(static_cast<size_t>(column_work / work), least_columns, most_columns);
+}
+
 }  // namespace
 
 bool can_reconstruct(const Graph& real, const LayerPair& layer) {
@@ -234,7 +249,7 @@ Reconstruction::Reconstruction(const Graph& real, const Graph& quantized, const 
       groups_(node_.kind == OpKind::conv2d ? node_.attributes.groups : 1),
       depth_(product_of(weights_.shape, 1)),
       format_(format_of_layer(wanted, weights_.shape[0] * depth_)),
-      columns_(divide_up(most_columns, std::max<size_t>(samples, 1))),
+      columns_(divide_up(columns_for(groups_, depth_), std::max<size_t>(samples, 1))),
       generator_(static_cast<uint32_t>(layer.bytes)),
       moments_(groups_) {
   const Quantization& input = tensor_of(quantized, quantized.nodes[layer.bytes].inputs[0]).quantization;
@@ -302,8 +317,8 @@ qn_status Reconstruction::wanted(size_t group, Vector<double>* weights, Vector<b
   return QN_OK;
 }
 
-// The bias that makes up for the weights of a channel; nothing if it is too large.
-std::optional<double> Reconstruction::bias_for(size_t o, const int8_t* levels, const float* scales) const {
+// The bias that makes up for the weights of a channel, a multiple of `step` if that is not 0; nothing if it is too large.
+std::optional<double> Reconstruction::bias_for(size_t o, const int8_t* levels, const float* scales, double step) const {
   const Moments& moments = moments_[o / channels()];
   const float* const before = weight_data_ + o * depth_;
   double bias = bias_ == nullptr ? 0 : double{bias_[o]};
@@ -311,6 +326,7 @@ std::optional<double> Reconstruction::bias_for(size_t o, const int8_t* levels, c
     const auto scale = double{scales[i / format_.run(depth_)]};
     bias += double{before[i]} * moments.real[i] - levels[i] * scale * moments.bytes[i];
   }
+  if (step > 0) bias = std::nearbyint(bias / step) * step;
   if (scale_ != 0) bias = std::nearbyint(bias / (double{scales[0]} * double{scale_}));
   const double most = scale_ != 0 ? most_bias : double{std::numeric_limits<float>::max()};
   return std::abs(bias) <= most ? std::optional(bias) : std::nullopt;
@@ -319,12 +335,12 @@ std::optional<double> Reconstruction::bias_for(size_t o, const int8_t* levels, c
 // Puts levels and scales of a group's channels into the layer, but for those that do not fit, or whose biases would be too
 // large.
 void Reconstruction::put(size_t group, const Vector<bool>& fits, const int8_t* levels, const float* scales,
-                         Layer* layer) const {
+                         const Vector<double>& bias_steps, Layer* layer) const {
   const size_t rows = channels(), runs = layer->scales.size() / layer->bias.size();
   for (size_t o = 0; o < rows; ++o) {
     if (!fits[o]) continue;
     const size_t channel = group * rows + o;
-    const std::optional<double> bias = bias_for(channel, &levels[o * depth_], &scales[o * runs]);
+    const std::optional<double> bias = bias_for(channel, &levels[o * depth_], &scales[o * runs], bias_steps[channel]);
     if (!bias) continue;
     layer->bias[channel] = *bias;
     std::copy_n(&levels[o * depth_], depth_, &layer->bytes[channel * depth_]);
@@ -394,7 +410,7 @@ qn_status Reconstruction::finish(Graph& quantized) {
     };
     const auto choose = [&](size_t, size_t, double steps) { return format_.nearest(steps); };
     QN_TRY(rounder.round(format_.block == 0 ? rounded_together : format_.block, scale, choose));
-    put(group, fits, levels.data(), scales.data(), &layer);
+    put(group, fits, levels.data(), scales.data(), Vector<double>(rows * groups_, 0.0), &layer);
   }
   set_layer(quantized, layer);
   return QN_OK;
@@ -453,8 +469,10 @@ qn_status Reconstruction::finish(Graph& quantized, const Price& price, double* b
       QN_TRY(rounder.round(rounded_together, scale, choose));
     }
   }
+  Vector<double> bias_steps(all);
+  for (size_t o = 0; o < all; ++o) bias_steps[o] = bias_step(price.of_bit, price.of_errors[o]);
   for (size_t group = 0; group < groups_; ++group) {
-    put(group, fits[group], &levels[group * rows * n], &steps[group * rows], &layer);
+    put(group, fits[group], &levels[group * rows * n], &steps[group * rows], bias_steps, &layer);
   }
   set_layer(quantized, layer);
   *bits = bits_of({layer.bytes.data(), layer.bytes.size()});

@@ -69,8 +69,9 @@ class Reconstruction {
   int add_bias(Graph& quantized, const Quantization& of_weights, const Vector<double>& bias) const;
   size_t channels() const { return weights_.shape[0] / groups_; }  // of a group
   qn_status wanted(size_t group, Vector<double>* weights, Vector<bool>* fits) const;
-  std::optional<double> bias_for(size_t o, const int8_t* levels, const float* scales) const;
-  void put(size_t group, const Vector<bool>& fits, const int8_t* levels, const float* scales, Layer* layer) const;
+  std::optional<double> bias_for(size_t o, const int8_t* levels, const float* scales, double step) const;
+  void put(size_t group, const Vector<bool>& fits, const int8_t* levels, const float* scales,
+           const Vector<double>& bias_steps, Layer* layer) const;
   void factorize_moments();
   // The step of a channel's weights that errors and bits of these prices ask for.
   float step_of(const Vector<double>& factor, const double* weights, double price, double of_errors) const;

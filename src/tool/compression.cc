@@ -86,7 +86,7 @@ class Compressor {
   // The price of a bit at which all weights take so many, about.
   double price_for(double bits) {
     double low = -60, high = 20;  // logarithms
-    while (high - low > 0.01) {
+    while (high - low > 0.002) {
       const double price = (low + high) / 2;
       (estimated_bits(std::exp(price)) > bits ? low : high) = price;
     }
@@ -172,7 +172,7 @@ Graph Compressor::noisy(size_t l, Vector<float>* noise) const {
 // layer's. Of its channels, those count most whose outputs vary least: what reads them has large weights for them.
 void Compressor::price_errors() {
   // Small models are sure of most samples, and lose nearly all on a few: they take more samples, which takes no longer.
-  constexpr uint64_t least_samples = 64, most_samples = 2000, enough_macs = uint64_t{20} << 30;
+  constexpr uint64_t least_samples = 128, most_samples = 2000, enough_macs = uint64_t{20} << 30;
   const uint64_t macs = std::max<uint64_t>(model_stats(real_).macs, 1);
   const auto enough = static_cast<size_t>(std::clamp(enough_macs / macs, least_samples, most_samples));
   constexpr double least_power = 0.01, least_loss = 1e-9;
@@ -230,9 +230,10 @@ Compression compress_model(const Graph& real, const std::vector<size_t>& samples
   Compressor compressor(real, samples, sample, settings);
   double wanted_bits = 8.0 * static_cast<double>(target);
   Compression best;
-  constexpr int passes = 5;
-  constexpr double close = 0.99;
-  for (int pass = 0; pass < passes; ++pass) {
+  constexpr int passes = 6;
+  constexpr double close = 0.997;
+  double margin = (1 - close) / 2;  // wider after each pass, in case a small model changes by jumps
+  for (int pass = 0; pass < passes; ++pass, margin *= 2) {
     Compression made = compressor.compress(compressor.price_for(wanted_bits));
     Vector<unsigned char> file;
     check(write_model(made.graph, &file, FileForm::coded));
@@ -240,7 +241,7 @@ Compression compress_model(const Graph& real, const std::vector<size_t>& samples
     const bool fits = made.file_bytes <= target, first = best.file_bytes == 0;
     const bool better =
         fits ? best.file_bytes > target || made.file_bytes > best.file_bytes : made.file_bytes < best.file_bytes;
-    wanted_bits *= static_cast<double>(target) / static_cast<double>(made.file_bytes) * (1 + close) / 2;
+    wanted_bits *= static_cast<double>(target) / static_cast<double>(made.file_bytes) * (1 - margin);
     if (first || better) best = std::move(made);
     if (best.file_bytes <= target && static_cast<double>(best.file_bytes) >= close * static_cast<double>(target)) break;
   }

@@ -206,6 +206,9 @@ TEST(Reconstruct, PricesTradeBitsForErrors) {
       const Levels levels = {{bytes, bytes + constant.bytes}};
       EXPECT_NEAR(bits, levels.entropy(), 0.05 * bits + 200);
       EXPECT_NEAR(expected, bits, 0.15 * bits + 200);
+      const float* const biases = constant_floats(squeezed, squeezed.nodes[layer.bytes].inputs[2]);
+      const double of_biases = std::exp2(std::floor(std::log2(std::sqrt(8 * price))));
+      for (size_t o = 0; o < g.out; ++o) EXPECT_EQ(std::fmod(double{biases[o]}, of_biases), 0) << "they take bits, too";
       const double error = squared_distance(want, run(squeezed, x)[0].floats);
       EXPECT_LT(bits, most_bits);
       EXPECT_GT(error, least_error);
