@@ -31,12 +31,15 @@ struct Release {
 };
 
 // Returns all outputs of a graph with one input.
-inline std::vector<Output> run(const Graph& graph, const Floats& x) {
+inline std::vector<Output> run(const Graph& graph, const Floats& x, qn_algorithm algorithm = QN_ALGORITHM_AUTO) {
   qn_model* made = nullptr;
   expect_ok(make_model(graph, nullptr, &made));
   const std::unique_ptr<qn_model, Release> model(made);
+  qn_session_options options;
+  qn_session_options_init(&options);
+  options.algorithm = algorithm;
   qn_session* created = nullptr;
-  expect_ok(qn_session_create(made, nullptr, &created));
+  expect_ok(qn_session_create(made, &options, &created));
   const std::unique_ptr<qn_session, Release> session(created);
   const void* const inputs[] = {x.data()};
   expect_ok(qn_session_run(created, inputs));
