@@ -9,14 +9,13 @@
 
 namespace quern {
 
+std::string below_one(std::string& text) {
+  double s;
+  if (!CLI::detail::lexical_cast(text, s)) return "not a number";
+  return s >= 0 && s < 1 ? std::string() : fmt::format("{} is not from 0 to below 1", text);
+}
+
 CLI::Option* add_prune_flags(CLI::App& app, PruneFlags* flags) {
-  const auto below_one = CLI::Validator(
-      [](std::string& text) {
-        double s;
-        if (!CLI::detail::lexical_cast(text, s)) return std::string("not a number");
-        return s >= 0 && s < 1 ? std::string() : fmt::format("{} is not from 0 to below 1", text);
-      },
-      "");
   app.add_option("--block", flags->block,
                  "Output channels whose weights at one position go or stay together: 1, 2, 4, 8 or 16")
       ->check(CLI::IsMember({1, 2, 4, 8, 16}).description(""))
@@ -28,7 +27,7 @@ CLI::Option* add_prune_flags(CLI::App& app, PruneFlags* flags) {
       ->type_name("N")
       ->capture_default_str();
   return app.add_option("--sparsity", flags->sparsity, "Part of the weights that becomes 0: from 0, below 1")
-      ->check(below_one)
+      ->check(CLI::Validator(below_one, ""))
       ->type_name("S");
 }
 

@@ -25,6 +25,8 @@ struct PruneFlags {
 
   PruneOptions options(Schedule schedule, bool rescale) const { return {sparsity, block, schedule, rescale, inputs}; }
 };
+// Checks the argument of a flag; returns what is wrong with it.
+std::string below_one(std::string& text);
 // Returns the option --sparsity.
 CLI::Option* add_prune_flags(CLI::App& app, PruneFlags* flags);
 

@@ -4,8 +4,11 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 
+#include "compress/channels.h"
 #include "graph/file/format.h"
+#include "graph/ir/kinds.h"
 #include "tool/command/command.h"
 #include "tool/model.h"
 #include "tool/sparsity.h"
@@ -16,30 +19,32 @@ namespace {
 struct PruneArguments {
   std::string in, out, schedule = "uniform";
   PruneFlags prune;
+  std::optional<double> channels;
   bool json = false;
 };
 
 const std::map<std::string, Schedule> schedules = {
     {"uniform", Schedule::uniform}, {"global", Schedule::global}, {"erk", Schedule::erk}};
 
-nlohmann::ordered_json report(const PruneArguments& arguments, const std::vector<LayerStats>& layers) {
+constexpr const char* what_keeps_channels =
+    "--channels keeps what outputs of the model, recurrent layers and operators across channels read.";
+
+using Json = nlohmann::ordered_json;
+
+Json report(const PruneArguments& arguments, const std::vector<LayerStats>& layers) {
   uint64_t elements = 0, zeros = 0;
   for (const LayerStats& layer : layers) {
     elements += layer.elements;
     zeros += layer.zeros;
   }
-  return {{"schedule", arguments.schedule},
-          {"block", arguments.prune.block},
-          {"block_inputs", arguments.prune.inputs},
-          {"layers", layers_json(layers)},
-          {"elements", elements},
-          {"zeros", zeros},
-          {"sparsity", part_of(zeros, elements)},
-          {"file_bytes", std::filesystem::file_size(arguments.out)}};
+  return {
+      {"schedule", arguments.schedule},      {"block", arguments.prune.block}, {"block_inputs", arguments.prune.inputs},
+      {"layers", layers_json(layers)},       {"elements", elements},           {"zeros", zeros},
+      {"sparsity", part_of(zeros, elements)}};
 }
 
-void print(const nlohmann::ordered_json& report) {
-  const auto line = [](const std::string& name, const nlohmann::ordered_json& row) {
+void print_zeros(const Json& report) {
+  const auto line = [](const std::string& name, const Json& row) {
     fmt::print("{:>10} of {:>10} zeros  {:6.2f}%  {}\n", row["zeros"].get<uint64_t>(), row["elements"].get<uint64_t>(),
                100 * row["sparsity"].get<double>(), name);
   };
@@ -47,18 +52,67 @@ void print(const nlohmann::ordered_json& report) {
   line("all", report);
 }
 
+// Name and output channels of each layer. Removing channels keeps all layers.
+Json channels_json(const Graph& before, const Graph& after) {
+  Json layers = Json::array();
+  for (size_t n = 0; n < before.nodes.size(); ++n) {
+    const Node &old = before.nodes[n], &node = after.nodes[n];
+    if (!kind_of(node.kind).has_weights()) continue;
+    layers.push_back({{"name", node.name.c_str()},
+                      {"channels_before", tensor_of(before, old.inputs[1]).shape[0]},
+                      {"channels_after", tensor_of(after, node.inputs[1]).shape[0]}});
+  }
+  return layers;
+}
+
+Json channels_report(double part, const Graph& before, const Graph& after) {
+  const ModelStats old = model_stats(before), now = model_stats(after);
+  return {{"channels", part},
+          {"layers", channels_json(before, after)},
+          {"weights_before", old.parameters},
+          {"weights_after", now.parameters},
+          {"macs_before", old.macs},
+          {"macs_after", now.macs}};
+}
+
+void print_channels(const Json& report) {
+  const auto line = [&](const Json& row, const char* what, const std::string& name) {
+    fmt::print("{:>11} of {:>11} {:<8}  {}\n", row[fmt::format("{}_after", what)].get<uint64_t>(),
+               row[fmt::format("{}_before", what)].get<uint64_t>(), what, name);
+  };
+  for (const auto& layer : report["layers"]) line(layer, "channels", layer["name"].get<std::string>());
+  line(report, "weights", "all");
+  line(report, "macs", "all");
+}
+
+Json remove_smallest_channels(double part, Graph* graph) {
+  Channels channels;
+  Vector<bool> removed;
+  check(find_channels(*graph, &channels));
+  check(smallest_channels(*graph, channels, part, &removed));
+  const Graph before = *graph;
+  check(remove_channels(channels, removed, *graph));
+  return channels_report(part, before, *graph);
+}
+
 int run_prune(const PruneArguments& arguments) {
   const ModelFiles files = {arguments.in, ""};
   ImportOptions options;
   if (!files.is_quern()) options.target = arguments.out;  // a .qn file may be rewritten in place
   Graph graph = load_graph(files, options);
-  check(prune(graph, arguments.prune.options(schedules.at(arguments.schedule), false)));
-  check(write_model_file(graph, arguments.out.c_str()));
-  const nlohmann::ordered_json json = report(arguments, layers_of_file(arguments.out));
-  if (arguments.json) {
-    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  Json json;
+  if (arguments.channels) {
+    json = remove_smallest_channels(*arguments.channels, &graph);
   } else {
-    print(json);
+    check(prune(graph, arguments.prune.options(schedules.at(arguments.schedule), false)));
+  }
+  check(write_model_file(graph, arguments.out.c_str()));
+  if (!arguments.channels) json = report(arguments, layers_of_file(arguments.out));
+  json["file_bytes"] = std::filesystem::file_size(arguments.out);
+  if (arguments.json) {
+    fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+  } else {
+    arguments.channels ? print_channels(json) : print_zeros(json);
   }
   return 0;
 }
@@ -69,16 +123,27 @@ Action prune_command(CLI::App& app) {
   auto arguments = std::make_shared<PruneArguments>();
   app.add_option("IN", arguments->in, "A .qn file")->required()->type_name("IN.qn");
   app.add_option("-o,--out", arguments->out, "The .qn file to write")->required()->type_name("OUT.qn");
-  add_prune_flags(app, &arguments->prune)->required();
+  CLI::Option* const sparsity = add_prune_flags(app, &arguments->prune);
   app.add_option("--schedule", arguments->schedule,
                  "uniform: the same part of each layer; global: the smallest of all layers; erk: the larger a layer, "
                  "the more (Erdos-Renyi kernel)")
       ->check(CLI::IsMember({"uniform", "global", "erk"}).description(""))
       ->type_name("NAME")
       ->capture_default_str();
+  CLI::Option* const channels =
+      app.add_option("--channels", arguments->channels,
+                     "Part of each layer's output channels that is removed, with all that reads them: from 0, below 1")
+          ->check(CLI::Validator(below_one, ""))
+          ->type_name("P");
+  for (const char* other : {"--sparsity", "--block", "--block-inputs", "--schedule"}) {
+    channels->excludes(app.get_option(other));
+  }
   app.add_flag("--json", arguments->json, "One JSON object on standard output");
-  app.footer(fmt::format("By magnitude, without training.\n{}", what_stays_dense));
-  return [arguments] { return run_prune(*arguments); };
+  app.footer(fmt::format("By magnitude, without training.\n{}\n{}", what_stays_dense, what_keeps_channels));
+  return [arguments, sparsity] {
+    if (sparsity->empty() && !arguments->channels) throw CLI::RequiredError("--sparsity or --channels");
+    return run_prune(*arguments);
+  };
 }
 
 }  // namespace quern
