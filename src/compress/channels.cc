@@ -393,7 +393,12 @@ size_t varying_dimension(const Shape& shape, const Vector<uint32_t>& codes) {
 void ChannelFinder::read_moved(const Node& node, const Vector<uint32_t>& codes) {
   const Shape& out = shape(node.outputs[0]);
   const size_t axis = varying_dimension(out, codes);
-  if (axis == out.size()) return pin_inputs(node);
+  if (axis == out.size()) {  // all that is left of the inputs goes together: it is kept
+    for (const uint32_t code : codes) {
+      if (code / 2 != ChannelClasses::hole) classes_.pin(code / 2);
+    }
+    return;
+  }
   const size_t size = out[axis], inner = elements_of(Shape(out.begin() + axis + 1, out.end()));
   Vector<uint32_t> ids(size, ChannelClasses::hole);
   Vector<bool> dirty(size);

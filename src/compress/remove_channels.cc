@@ -4,7 +4,6 @@
 #include <cstring>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <set>
 #include <utility>
 #include <vector>
@@ -146,6 +145,16 @@ Vector<double> squares_along(const Graph& graph, size_t tensor, size_t dimension
   return sums;
 }
 
+double mean_of_finite(const Vector<double>& values) {
+  double sum = 0, count = 0;
+  for (const double value : values) {
+    if (!std::isfinite(value)) continue;
+    sum += value;
+    ++count;
+  }
+  return count == 0 ? 0 : sum / count;
+}
+
 // The magnitude of each set. A set that holds a NaN is infinitely large.
 Vector<double> magnitudes_of(const Graph& graph, const Channels& channels) {
   std::set<size_t> layers;
@@ -156,10 +165,10 @@ Vector<double> magnitudes_of(const Graph& graph, const Channels& channels) {
       const Vector<uint32_t>& sets = channels.set_of[tensor][d];
       if (sets.empty()) continue;
       const Vector<double> squares = squares_along(graph, tensor, d);
-      const double mean = std::accumulate(squares.begin(), squares.end(), 0.0) / static_cast<double>(squares.size());
+      const double mean = mean_of_finite(squares);
       for (size_t i = 0; i < sets.size(); ++i) {
         if (sets[i] == kept_channel) continue;
-        sums[sets[i]] += mean == 0 ? 0 : squares[i] / mean;
+        sums[sets[i]] += squares[i] == 0 ? 0 : squares[i] / mean;
         ++counts[sets[i]];
       }
     }

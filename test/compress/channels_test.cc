@@ -1,27 +1,19 @@
-// Channel pruning: random graphs that lose channels against the same graphs with these channels set to zero, small graphs
-// whose sets are known, and trained models where they are present.
-#include "compress/channels.h"
-
+// Channel pruning of small graphs: which channels go together, which are kept, and what is left of weights.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <map>
-#include <random>
+#include <set>
 #include <string>
 
-#include "convert/model_stats.h"
-#include "graph/ir/kinds.h"
-#include "graph/pass/passes.h"
+#include "channels_fixture.h"
+#include "graph/file/encoded.h"
 #include "graph/small_graphs.h"
-#include "run.h"
 
 namespace quern {
 namespace channels_test {
 
-using compress_test::Floats;
-using compress_test::run;
+using namespace compress_test;
 using test::axis;
+using test::expect_ok;
 using test::GraphBuilder;
 using test::power;
 using test::range;
@@ -29,326 +21,368 @@ using test::Shape;
 using test::values;
 using test::window;
 
-constexpr float infinity = std::numeric_limits<float>::infinity();
+Channels found(Graph& graph) {
+  Channels channels;
+  expect_ok(find_channels(graph, &channels));
+  return channels;
+}
 
-// ---- random graphs ----------------------------------------------------------------------------
+// "conv2d0[1] conv2d3[1]" for each set.
+std::vector<std::string> names(const Graph& graph, const Channels& channels) {
+  std::vector<std::string> sets;
+  for (const ChannelSet& set : channels.sets) {
+    std::string& text = sets.emplace_back();
+    for (const ChannelRow& row : set.rows) {
+      if (!text.empty()) text += ' ';
+      text += std::string(graph.nodes[row.node].name) + '[' + std::to_string(row.row) + ']';
+    }
+  }
+  return sets;
+}
+std::vector<std::string> sets_of(Graph graph) {
+  const Channels channels = found(graph);
+  return names(graph, channels);
+}
 
-// A network of images with branches, then of vectors.
-class RandomNetwork {
+Graph without(Graph graph, const std::set<size_t>& sets) {
+  const Channels channels = found(graph);
+  Vector<bool> removed(channels.sets.size());
+  for (const size_t set : sets) removed[set] = true;
+  expect_exact_removal(graph, channels, removed, 1);
+  expect_ok(remove_channels(channels, removed, graph));
+  return graph;
+}
+
+Floats floats_of(const Graph& graph, int tensor) {
+  const float* const data = constant_floats(graph, tensor);
+  return Floats(data, data + graph.constants[at(tensor_of(graph, tensor).constant)].bytes / sizeof(float));
+}
+
+// A network from 4x4 pixels of 3 channels to 2 numbers for each pixel: conv2d0 with `channels` outputs, a part, and a
+// last convolution that reads everything.
+class Network {
  public:
-  explicit RandomNetwork(unsigned seed) : b_(seed), random_(seed) {}
-
-  Graph make() {
-    const int x = b_.input("x", {1 + below(2), 5 + below(4), 5 + below(4), 1 + below(4)});
-    images_.push_back(conv(x, 4 + 2 * below(4)));
-    for (size_t i = 0, count = 4 + below(12); i < count; ++i) images_.push_back(grow(any()));
-    if (below(3) == 0) b_.output(done(OpKind::clamp, {any()}, range(-1, 1)), "side");
-    int y = images_.back();
-    for (size_t i = 0; i < 2 && images_.size() > 1 && below(2) != 0; ++i) y = joined(y, any());
-    b_.output(vectors(flat(y)), "y");
-    return b_.done();
+  explicit Network(size_t channels, float min = -infinity) {
+    first_ =
+        b.node(OpKind::conv2d, {b.input("x", {1, 4, 4, 3}), b.constant({channels, 1, 1, 3}), b.constant({channels})},
+               range(min, infinity));
+    infer();
   }
 
- private:
-  size_t below(size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random_); }
-  int any() { return images_[images_.size() - 1 - below(std::min<size_t>(images_.size(), 3))]; }
-  const Shape& shape(int tensor) { return b_.graph.tensors[at(tensor)].shape; }
-  size_t channels(int tensor) { return shape(tensor).back(); }
-  int64_t size(int tensor, size_t d) { return static_cast<int64_t>(shape(tensor)[d]); }
-
+  int first() const { return first_; }
   // Adds a node and infers its shape.
-  int done(OpKind kind, Vector<int> inputs, Attributes attributes = {}) {
-    const int output = b_.node(kind, std::move(inputs), std::move(attributes));
-    const Node node = b_.graph.nodes.back();
-    EXPECT_EQ(infer_node(b_.graph, node), QN_OK) << qn_last_message();
+  int add(OpKind kind, Vector<int> inputs, Attributes attributes = {}) {
+    const int output = b.node(kind, std::move(inputs), std::move(attributes));
+    infer();
     return output;
   }
-
-  int weights(Shape shape) {
-    const float size = 2 / std::sqrt(static_cast<float>(shape.back() * (shape.size() == 4 ? shape[1] * shape[2] : 1)));
-    return b_.constant(std::move(shape), -size, size);
-  }
-  int layer(OpKind kind, int x, Shape weights_shape, Attributes a) {
-    Vector<int> inputs = {x, weights(weights_shape)};
-    if (below(3) != 0) inputs.push_back(b_.constant({weights_shape[0]}));
-    if (below(4) == 0) a.min = 0, a.max = below(2) != 0 ? 6 : infinity;
-    if (below(40) == 0) a.min = 0.125f;  // zeros do not stay zero
-    return done(kind, std::move(inputs), a);
+  void infer() {
+    const Node node = b.graph.nodes.back();
+    expect_ok(infer_node(b.graph, node));
   }
   int conv(int x, size_t outputs, size_t groups = 1) {
-    const size_t k = below(2) != 0 ? 3 : 1;
-    Attributes a = window(1, 1, k / 2);
-    a.groups = groups;
-    if (shape(x)[1] > 3 && shape(x)[2] > 3 && below(6) == 0) a.stride = {2, 2};
-    return layer(OpKind::conv2d, x, {outputs, k, k, channels(x) / groups}, a);
-  }
-  int depthwise(int x) { return conv(x, channels(x) * (1 + below(5) / 4), channels(x)); }
-  int grouped(int x) { return channels(x) % 2 == 0 ? conv(x, 2 * (2 + below(4)), 2) : depthwise(x); }
-
-  // A tensor of the shape of `x`: another one of this shape, or a new branch from one with its pixels.
-  int like(int x) {
-    for (size_t i = 0; i < images_.size(); ++i) {
-      const int other = images_[(i + below(images_.size())) % images_.size()];
-      if (other != x && shape(other) == shape(x)) return other;
-    }
     Attributes a;
-    return layer(OpKind::conv2d, x, {channels(x), 1, 1, channels(x)}, a);
+    a.groups = groups;
+    return add(OpKind::conv2d, {x, b.constant({outputs, 1, 1, b.graph.tensors[at(x)].shape.back() / groups})}, a);
   }
-  // Brings `other` to the pixels of `x`, then puts both side by side.
-  int joined(int x, int other) {
-    return done(OpKind::concat,
-                {x, shape(other)[1] == shape(x)[1] && shape(other)[2] == shape(x)[2] ? other : resize(other, x)},
-                axis(3));
-  }
-  int resize(int x, int like) {
-    Attributes a = values({size(like, 1), size(like, 2)});
-    a.mode = below(2) != 0 ? QN_RESIZE_BILINEAR : QN_RESIZE_NEAREST;
-    return done(OpKind::resize, {x}, a);
-  }
-  int pool(int x) {
-    Attributes a = window(2 + below(2), 1 + below(2), below(2));
-    a.count_padding = below(2) != 0;
-    return done(below(2) != 0 ? OpKind::max_pool : OpKind::average_pool, {x}, a);
-  }
-  int global_pool(int x) { return done(below(2) != 0 ? OpKind::global_max_pool : OpKind::global_average_pool, {x}); }
-
-  int activation(int x) {
-    switch (below(9)) {
-      case 0: return done(OpKind::clamp, {x}, range(0, below(2) != 0 ? 6 : infinity));
-      case 1: return done(OpKind::hard_swish, {x});
-      case 2: return done(OpKind::tanh, {x});
-      case 3: return done(OpKind::prelu, {x, b_.constant({channels(x)})});
-      case 4: return done(OpKind::scale, {x, b_.constant({channels(x)}), b_.constant({channels(x)})});
-      case 5: return done(OpKind::power, {x}, power(below(2) != 0 ? 0.5f : -1, 0, 2));
-      case 6: return done(OpKind::mul, {x, gate(x)});
-      case 7: return done(OpKind::div, {x, b_.constant_of({1}, {1.5f})});
-      default: return below(4) != 0 ? done(OpKind::clamp, {x}, range(-2, 2)) : unusual(x);
-    }
-  }
-  // What does not stay zero, until it is multiplied by what does.
-  int gate(int x) {
-    const int y = done(below(2) != 0 ? OpKind::add : OpKind::sub, {x, b_.constant_of({1}, {0.5f})});
-    switch (below(3)) {
-      case 0: return done(OpKind::sigmoid, {y});
-      case 1: return done(OpKind::exp, {done(OpKind::clamp, {y}, range(-2, 1))});
-      default: return done(OpKind::clamp, {y}, range(0, 1));
-    }
-  }
-  // Channels end here.
-  int unusual(int x) {
-    Attributes lrn = power(0.1f, 0.75f, 1);
-    lrn.size = 3;
-    switch (below(3)) {
-      case 0: return done(OpKind::softmax, {x}, axis(3));
-      case 1: return done(OpKind::lrn, {x}, lrn);
-      default: return done(OpKind::sigmoid, {x});
-    }
+  Graph end(int x) {
+    b.output(conv(x, 2), "y");
+    return b.done();
   }
 
-  int excite(int x) {
-    int s = conv(global_pool(x), 2 + below(3));
-    s = conv(done(OpKind::clamp, {s}, range(0, infinity)), channels(x));
-    return done(OpKind::mul, {x, done(OpKind::sigmoid, {s})});
-  }
-  int spatial(int x) {
-    const int map = done(OpKind::sigmoid, {layer(OpKind::conv2d, x, {1, 1, 1, channels(x)}, {})});
-    return done(below(2) != 0 ? OpKind::mul : OpKind::div, {x, map});
-  }
-  int sum(int x) {
-    const OpKind kinds[] = {OpKind::add, OpKind::add, OpKind::sub, OpKind::mul};
-    return done(kinds[below(4)], {x, like(x)}, below(2) != 0 ? Attributes() : range(0, infinity));
-  }
-  int with_constant(int x) {
-    const Shape shapes[] = {{channels(x)}, {1, 1, 1, channels(x)}, {shape(x)[1], 1, channels(x)}};
-    return done(below(2) != 0 ? OpKind::add : OpKind::mul, {x, b_.constant(shapes[below(3)])});
-  }
+  GraphBuilder b;
 
-  int shuffle(int x) {
-    const size_t groups = channels(x) % 3 == 0 ? 3 : 2;
-    if (channels(x) % groups != 0) return activation(x);
-    const auto g = static_cast<int64_t>(groups), c = size(x, 3) / g;
-    const int64_t n = size(x, 0), h = size(x, 1), w = size(x, 2);
-    const int apart = done(OpKind::reshape, {x},
-                           values(below(2) != 0 ? Vector<int64_t>{n, h, w, g, c} : Vector<int64_t>{0, 0, 0, g, -1}));
-    const int turned = done(OpKind::transpose, {apart}, values({0, 1, 2, 4, 3}));
-    return done(OpKind::reshape, {turned},
-                values(below(2) != 0 ? Vector<int64_t>{n, h, w, g * c} : Vector<int64_t>{0, 0, 0, -1}));
-  }
-  int slice(int x, int64_t from, int64_t to) {
-    return done(OpKind::slice, {x}, values({0, 0, 0, from, -1, -1, -1, to}));
-  }
-  // Halves by themselves, one of them changed, and together again.
-  int split(int x) {
-    if (channels(x) < 4) return activation(x);
-    const int64_t middle = 1 + static_cast<int64_t>(below(channels(x) - 1));
-    const int left = slice(x, 0, middle), right = slice(x, middle, below(2) != 0 ? -1 : size(x, 3));
-    const int changed = activation(below(2) != 0 ? conv(left, 2 + below(4)) : left);
-    if (shape(changed)[1] != shape(right)[1] || shape(changed)[2] != shape(right)[2]) return right;
-    return done(OpKind::concat, {changed, right}, axis(3));
-  }
-  int pad(int x) {
-    Attributes a = values({0, 1, 0, 0, 0, 0, 1, 0});
-    if (below(4) == 0) a.values[7] = 2;  // channels of zeros
-    if (below(8) == 0) a.alpha = 0.5f;
-    return done(OpKind::pad, {x}, a);
-  }
-  // Through the other layout.
-  int turned(int x) {
-    int y = done(OpKind::transpose, {x}, values({0, 3, 1, 2}));
-    y = done(OpKind::mul, {y, done(OpKind::sigmoid, {y})});
-    if (below(2) != 0) y = done(OpKind::add, {y, b_.constant({channels(x), 1, 1})});
-    if (below(2) != 0) y = done(OpKind::concat, {y, y}, axis(2));
-    return done(OpKind::transpose, {y}, values({0, 2, 3, 1}));
-  }
-  int rows(int x) { return layer(OpKind::fully_connected, x, {2 + below(6), channels(x)}, {}); }
+ private:
+  static constexpr float infinity = std::numeric_limits<float>::infinity();
 
-  int grow(int x) {
-    switch (below(18)) {
-      case 0:
-      case 1: return conv(x, 3 + below(8));
-      case 2: return depthwise(x);
-      case 3: return grouped(x);
-      case 4: return shape(x)[1] > 2 && shape(x)[2] > 2 ? pool(x) : activation(x);
-      case 5:
-      case 6:
-      case 7: return activation(x);
-      case 8:
-      case 9: return sum(x);
-      case 10: return excite(x);
-      case 11: return spatial(x);
-      case 12: return with_constant(x);
-      case 13: return shuffle(x);
-      case 14: return split(x);
-      case 15: return pad(x);
-      case 16: return turned(x);
-      default: return below(2) != 0 ? rows(x) : channels(x) < 20 ? joined(x, any()) : conv(x, 4);
-    }
-  }
-
-  int flat(int x) {
-    if (below(3) == 0) x = global_pool(x);
-    if (below(4) == 0) x = done(OpKind::transpose, {x}, values({0, 3, 1, 2}));  // NCHW, as exporters flatten
-    const int64_t n = size(x, 0), rest = size(x, 1) * size(x, 2) * size(x, 3);
-    return done(OpKind::reshape, {x}, below(2) != 0 ? values({0, -1}) : values({n, rest}));
-  }
-  int vectors(int x) {
-    for (size_t i = 0, count = 1 + below(2); i < count; ++i) {
-      x = layer(OpKind::fully_connected, x, {3 + below(6), channels(x)}, {});
-      if (below(2) != 0) x = done(OpKind::clamp, {x}, range(0, infinity));
-    }
-    return layer(OpKind::fully_connected, x, {5, channels(x)}, {});
-  }
-
-  GraphBuilder b_;
-  std::mt19937 random_;
-  std::vector<int> images_;
+  int first_;
 };
 
-// Removes sets in random order, a random part of them.
-Vector<bool> random_removal(const Channels& channels, std::mt19937* random) {
-  std::vector<size_t> order(channels.sets.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::shuffle(order.begin(), order.end(), *random);
-  order.resize(std::uniform_int_distribution<size_t>(0, order.size())(*random));
-  ChannelsLeft left(channels);
-  for (const size_t set : order) left.remove(set);
-  return left.removed();
-}
+using Names = std::vector<std::string>;
 
-bool loses(const Channels& channels, const Vector<bool>& removed, int tensor) {
-  if (tensor == no_tensor) return false;
-  for (const Vector<uint32_t>& sets : channels.set_of[at(tensor)]) {
-    for (const uint32_t set : sets) {
-      if (set != kept_channel && removed[set]) return true;
-    }
+// ---- what is left -----------------------------------------------------------------------------
+
+TEST(Channels, RowsBiasesAndColumnsGo) {
+  Network n(3);
+  Graph graph = n.end(n.add(OpKind::clamp, {n.first()}, range(0, 6)));
+  EXPECT_EQ(sets_of(graph), (Names{"conv2d0[0]", "conv2d0[1]", "conv2d0[2]"}));
+  const Channels channels = found(graph);
+  for (const ChannelSet& set : channels.sets) {
+    EXPECT_EQ(set.weights, 3u + 1 + 2);
+    EXPECT_EQ(set.macs, 16u * (3 + 2));
   }
-  return false;
+  const Graph left = without(graph, {1});
+  const Node &first = left.nodes[0], &last = left.nodes[2];
+  const Floats rows = floats_of(graph, graph.nodes[0].inputs[1]), bias = floats_of(graph, graph.nodes[0].inputs[2]),
+               columns = floats_of(graph, graph.nodes[2].inputs[1]);
+  EXPECT_EQ(tensor_of(left, first.inputs[1]).shape, (Shape{2, 1, 1, 3}));
+  EXPECT_EQ(floats_of(left, first.inputs[1]), (Floats{rows[0], rows[1], rows[2], rows[6], rows[7], rows[8]}));
+  EXPECT_EQ(floats_of(left, first.inputs[2]), (Floats{bias[0], bias[2]}));
+  EXPECT_EQ(floats_of(left, last.inputs[1]), (Floats{columns[0], columns[2], columns[3], columns[5]}));
+  EXPECT_EQ(tensor_of(left, last.outputs[0]).shape, tensor_of(graph, last.outputs[0]).shape);
 }
 
-// Largest difference by largest expected value.
-double difference(const Floats& expected, const Floats& actual) {
-  EXPECT_EQ(expected.size(), actual.size());
-  double largest = 0, error = 0;
-  for (size_t i = 0; i < std::min(expected.size(), actual.size()); ++i) {
-    EXPECT_TRUE(std::isfinite(expected[i]));
-    largest = std::max(largest, std::fabs(double{expected[i]}));
-    error = std::max(error, std::fabs(double{expected[i]} - double{actual[i]}));
+TEST(Channels, FlattenedChannelsLoseAColumnPerPixel) {
+  Network n(3);
+  const int pooled = n.add(OpKind::max_pool, {n.first()}, window(2, 2, 0));
+  const int flat = n.add(OpKind::reshape, {pooled}, values({1, 12}));
+  n.b.output(n.add(OpKind::fully_connected, {flat, n.b.constant({2, 12})}), "y");
+  const Graph graph = n.b.done(), left = without(graph, {0});
+  const Floats before = floats_of(graph, graph.nodes[3].inputs[1]), after = floats_of(left, left.nodes[3].inputs[1]);
+  Floats expected;
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (i % 3 != 0) expected.push_back(before[i]);
   }
-  return error == 0 ? 0 : error / largest;
+  EXPECT_EQ(after, expected);
+  EXPECT_EQ(left.nodes[2].attributes.values, (Vector<int64_t>{1, 8}));
 }
 
-Floats input_of(const Graph& graph, unsigned seed) {
-  size_t count = 1;
-  for (const size_t d : tensor_of(graph, graph.inputs[0].tensor).shape) count *= d;
-  return compress_test::random(count, seed);
+TEST(Channels, DepthwiseConvolutionsLoseGroups) {
+  Network n(3);
+  const Graph graph = n.end(n.conv(n.first(), 6, 3));
+  EXPECT_EQ(sets_of(graph), (Names{"conv2d0[0] conv2d1[0] conv2d1[1]", "conv2d0[1] conv2d1[2] conv2d1[3]",
+                                   "conv2d0[2] conv2d1[4] conv2d1[5]"}));
+  const Graph left = without(graph, {0});
+  EXPECT_EQ(left.nodes[1].attributes.groups, 2u);
+  EXPECT_EQ(tensor_of(left, left.nodes[1].inputs[1]).shape, (Shape{4, 1, 1, 1}));
+  EXPECT_EQ(without(graph, {0, 2}).nodes[1].attributes.groups, 1u);
 }
 
-// Plain sums: Winograd's algorithm alone would differ by more than the bound.
-double expect_same_outputs(const Graph& zeroed, const Graph& smaller, unsigned seed) {
-  const Floats x = input_of(zeroed, seed);
-  const auto expected = run(zeroed, x, QN_ALGORITHM_IGEMM), actual = run(smaller, x, QN_ALGORITHM_IGEMM);
-  double worst = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_EQ(expected[i].shape, actual[i].shape);
-    worst = std::max(worst, difference(expected[i].floats, actual[i].floats));
+TEST(Channels, GroupsKeepEquallyMany) {
+  Network n(4);
+  const Graph graph = n.end(n.conv(n.first(), 6, 2));
+  EXPECT_EQ(sets_of(graph), (Names{"conv2d0[0] conv2d0[2]", "conv2d0[1] conv2d0[3]", "conv2d1[0] conv2d1[3]",
+                                   "conv2d1[1] conv2d1[4]", "conv2d1[2] conv2d1[5]"}));
+  const Graph left = without(graph, {1, 3});
+  EXPECT_EQ(left.nodes[1].attributes.groups, 2u);
+  EXPECT_EQ(tensor_of(left, left.nodes[1].inputs[1]).shape, (Shape{4, 1, 1, 1}));
+}
+
+TEST(Channels, SumsLoseBothBranches) {
+  Network n(2);
+  const int branch = n.conv(n.first(), 2);
+  EXPECT_EQ(sets_of(n.end(n.add(OpKind::add, {branch, n.first()}))),
+            (Names{"conv2d0[0] conv2d1[0]", "conv2d0[1] conv2d1[1]"}));
+}
+
+TEST(Channels, SlicesAndConcatenationsKeepTrack) {
+  Network n(4);
+  const int left = n.add(OpKind::slice, {n.first()}, values({0, 0, 0, 0, -1, -1, -1, 3}));
+  const int right = n.add(OpKind::slice, {n.first()}, values({0, 0, 0, 3, -1, -1, -1, -1}));
+  const int both = n.add(OpKind::concat, {n.conv(right, 2), left}, axis(3));
+  Graph graph = n.end(both);
+  // The last channel of the first convolution is all that one slice has.
+  EXPECT_EQ(sets_of(graph), (Names{"conv2d0[0]", "conv2d0[1]", "conv2d0[2]", "conv2d3[0]", "conv2d3[1]"}));
+  const Graph pruned = without(graph, {0, 2, 4});
+  EXPECT_EQ(pruned.nodes[1].attributes.values, (Vector<int64_t>{0, 0, 0, 0, -1, -1, -1, 1}));
+  EXPECT_EQ(pruned.nodes[2].attributes.values, (Vector<int64_t>{0, 0, 0, 1, -1, -1, -1, 2}));
+  EXPECT_EQ(tensor_of(pruned, pruned.nodes[4].outputs[0]).shape, (Shape{1, 4, 4, 2}));
+  // Each of them can go, but not all.
+  Vector<bool> removed(5);
+  removed[0] = removed[1] = removed[2] = true;
+  Graph copy = graph;
+  const Channels channels = found(copy);
+  EXPECT_EQ(remove_channels(channels, removed, copy), QN_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(qn_last_message()).find("would lose all of its channels"), std::string::npos);
+  EXPECT_EQ(tensor_of(copy, copy.nodes[0].inputs[1]).shape[0], 4u) << "the graph has changed";
+  ChannelsLeft left_over(channels);
+  EXPECT_TRUE(left_over.remove(0));
+  EXPECT_TRUE(left_over.remove(1));
+  EXPECT_FALSE(left_over.remove(2));
+  EXPECT_FALSE(left_over.remove(1)) << "twice";
+}
+
+// Shapes that copy dimensions still do, so that sessions can change the size of images.
+TEST(Channels, ShufflesTieTheirGroups) {
+  Network n(6);
+  int y = n.add(OpKind::reshape, {n.first()}, values({0, 0, 0, 2, -1}));
+  y = n.add(OpKind::transpose, {y}, values({0, 1, 2, 4, 3}));
+  y = n.add(OpKind::reshape, {y}, values({0, 0, 0, 6}));
+  const Graph graph = n.end(y);
+  EXPECT_EQ(sets_of(graph), (Names{"conv2d0[0] conv2d0[3]", "conv2d0[1] conv2d0[4]", "conv2d0[2] conv2d0[5]"}));
+  const Graph left = without(graph, {1});
+  EXPECT_EQ(left.nodes[1].attributes.values, (Vector<int64_t>{0, 0, 0, 2, -1}));
+  EXPECT_EQ(left.nodes[3].attributes.values, (Vector<int64_t>{0, 0, 0, 4}));
+}
+
+TEST(Channels, AGateGoesWithWhatItMultiplies) {
+  Network n(2);
+  const int gate = n.conv(n.add(OpKind::global_average_pool, {n.first()}), 2);
+  const int y = n.add(OpKind::mul, {n.first(), n.add(OpKind::sigmoid, {gate})});
+  EXPECT_EQ(sets_of(n.end(y)), (Names{"conv2d0[0] conv2d2[0]", "conv2d0[1] conv2d2[1]"}));
+}
+
+TEST(Channels, LayersThatShareWeightsShareChannels) {
+  Network n(3);
+  const int w = n.b.constant({3, 1, 1, 3});
+  int y = n.add(OpKind::conv2d, {n.first(), w});
+  y = n.add(OpKind::conv2d, {y, w});
+  const Graph graph = n.end(y);
+  EXPECT_EQ(sets_of(graph), (Names{"conv2d0[0] conv2d1[0] conv2d2[0]", "conv2d0[1] conv2d1[1] conv2d2[1]",
+                                   "conv2d0[2] conv2d1[2] conv2d2[2]"}));
+  const Graph left = without(graph, {2});
+  EXPECT_EQ(left.nodes[1].inputs[1], left.nodes[2].inputs[1]);
+  EXPECT_EQ(tensor_of(left, left.nodes[1].inputs[1]).shape, (Shape{2, 1, 1, 2}));
+}
+
+// ---- what is kept -----------------------------------------------------------------------------
+
+struct Kept {
+  const char* what;
+  int (*part)(Network& n, int x);
+};
+const Kept kept[] = {
+    {"a clamp that excludes 0", [](Network& n, int x) { return n.add(OpKind::clamp, {x}, range(1, 6)); }},
+    {"a sum with a number",
+     [](Network& n, int x) {
+       return n.add(OpKind::add, {x, n.b.constant_of({1}, {1})});
+     }},
+    {"a sigmoid", [](Network& n, int x) { return n.add(OpKind::sigmoid, {x}); }},
+    {"exp", [](Network& n, int x) { return n.add(OpKind::exp, {x}); }},
+    {"a power of a sum", [](Network& n, int x) { return n.add(OpKind::power, {x}, power(1, 1, 2)); }},
+    {"1 / x", [](Network& n, int x) { return n.add(OpKind::power, {x}, power(1, 0, -1)); }},
+    {"softmax", [](Network& n, int x) { return n.add(OpKind::softmax, {x}, axis(3)); }},
+    {"softmax over pixels", [](Network& n, int x) { return n.add(OpKind::softmax, {x}, axis(1)); }},
+    {"LRN",
+     [](Network& n, int x) {
+       Attributes a = power(1, 0.75f, 1);
+       a.size = 3;
+       return n.add(OpKind::lrn, {x}, a);
+     }},
+    {"a border of ones",
+     [](Network& n, int x) {
+       Attributes a = values({0, 1, 1, 0, 0, 1, 1, 0});
+       a.alpha = 1;
+       return n.add(OpKind::pad, {x}, a);
+     }},
+    {"an output of the graph",
+     [](Network& n, int x) { return n.b.output(n.add(OpKind::clamp, {x}, range(0, 6)), "z"); }},
+    {"a sum with an input",
+     [](Network& n, int x) {
+       return n.add(OpKind::add, {x, n.b.input("other", {1, 4, 4, 4})});
+     }},
+    {"quantization",
+     [](Network& n, int x) {
+       const int bytes = n.b.quantized(x, 0.1f, 0);
+       n.infer();
+       return n.add(OpKind::dequantize, {bytes});
+     }},
+    {"mean over channels",
+     [](Network& n, int x) {
+       const int turned = n.add(OpKind::transpose, {x}, values({0, 3, 1, 2}));
+       return n.add(OpKind::average_pool, {turned}, window(2, 1, 0));
+     }},
+    {"layers along another dimension",
+     [](Network& n, int x) {
+       const int turned = n.add(OpKind::transpose, {x}, values({0, 3, 1, 2}));
+       return n.add(OpKind::fully_connected, {turned, n.b.constant({4, 4})});
+     }},
+    {"a slice of one channel",
+     [](Network& n, int x) {
+       int y = n.add(OpKind::slice, {x}, values({0, 0, 0, 0, -1, -1, -1, 1}));
+       for (int64_t c = 1; c < 4; ++c) {
+         y = n.add(OpKind::add, {y, n.add(OpKind::slice, {x}, values({0, 0, 0, c, -1, -1, -1, c + 1}))});
+       }
+       return y;
+     }},
+};
+
+TEST(Channels, OthersAreKept) {
+  for (const Kept& k : kept) {
+    Network n(4);
+    const Names sets = sets_of(n.end(k.part(n, n.first())));
+    for (const std::string& set : sets) EXPECT_EQ(set.find("conv2d0["), std::string::npos) << k.what << ": " << set;
   }
-  EXPECT_LE(worst, 1e-5);
-  return worst;
+  Network never_zero(4, 0.5f);
+  EXPECT_EQ(sets_of(never_zero.end(never_zero.first())), Names{}) << "a layer that clamps to 0.5 and above";
 }
 
-void expect_smaller(const Graph& graph, const Graph& smaller, bool by_something) {
-  const ModelStats before = model_stats(graph), after = model_stats(smaller);
-  if (by_something) {
-    EXPECT_LT(after.parameters, before.parameters);
-    EXPECT_LT(after.macs, before.macs);
-  } else {
-    EXPECT_EQ(after.parameters, before.parameters);
-    EXPECT_EQ(after.macs, before.macs);
+TEST(Channels, IntegerWeightsAreKept) {
+  Network n(4);
+  Graph graph = n.end(n.first());
+  Tensor& weights = graph.tensors[at(graph.nodes[0].inputs[1])];
+  weights.type = QN_S8;
+  weights.quantization = {{0.5f}, {}, -1};
+  graph.constants[at(weights.constant)].bytes /= sizeof(float);
+  graph.nodes[0].inputs.resize(2);
+  expect_ok(check_graph(graph));
+  EXPECT_EQ(sets_of(graph), Names{});
+}
+
+TEST(Channels, WhatABranchReadsIsKept) {
+  Network n(4);
+  for (int i = 0; i < 2; ++i) {
+    GraphBuilder inner;
+    inner.output(inner.node(OpKind::clamp, {inner.input("x", {1, 4, 4, 4})}, range(0, 1)), "y");
+    n.b.graph.subgraphs.push_back(inner.done());
   }
+  const int condition = n.b.input("condition", {1});
+  n.b.graph.tensors[at(condition)].type = n.b.graph.inputs.back().type = QN_BOOL;
+  const int y = add_node(n.b.graph, OpKind::branch, "branch", {condition, n.first()}, {});
+  n.b.graph.tensors[at(y)].type = QN_F32;
+  n.b.graph.nodes.back().subgraphs = {0, 1};
+  n.b.output(y, "y");
+  const int more = n.conv(n.first(), 3);
+  n.b.output(n.conv(more, 2), "z");
+  Graph graph = n.b.done();
+  EXPECT_EQ(sets_of(graph), (Names{"conv2d2[0]", "conv2d2[1]", "conv2d2[2]"}));
+  const Channels channels = found(graph);
+  expect_ok(remove_channels(channels, {true, false, false}, graph));
+  EXPECT_EQ(graph.subgraphs.size(), 2u);
 }
 
-// What a set claims to save is what its removal saves.
-void expect_savings(const Graph& graph, const Channels& channels, size_t set) {
-  Vector<bool> removed(channels.sets.size());
-  removed[set] = true;
-  Graph smaller = graph;
-  ASSERT_EQ(remove_channels(channels, removed, smaller), QN_OK) << qn_last_message();
-  const ModelStats before = model_stats(graph), after = model_stats(smaller);
-  EXPECT_EQ(before.parameters - after.parameters, channels.sets[set].weights);
-  EXPECT_EQ(before.macs - after.macs, channels.sets[set].macs);
-}
+// ---- choice -----------------------------------------------------------------------------------
 
-TEST(Channels, RandomGraphsEqualThoseWithZeros) {
-  std::map<std::string, size_t> nodes, carried;
-  size_t smaller_graphs = 0, sets = 0, gone = 0;
-  double worst = 0;
-  for (unsigned seed = 0; seed < 500 && !HasFailure(); ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937 random(seed);
-    Graph graph = RandomNetwork(seed).make();
-    if (seed % 2 != 0) test::expect_ok(optimize(graph));
-    Channels channels;
-    ASSERT_EQ(find_channels(graph, &channels), QN_OK) << qn_last_message();
-    const Vector<bool> removed = random_removal(channels, &random);
-    const auto count = static_cast<size_t>(std::count(removed.begin(), removed.end(), true));
-    Graph zeroed = graph, smaller = graph;
-    zero_channels(channels, removed, zeroed);
-    ASSERT_EQ(remove_channels(channels, removed, smaller), QN_OK) << qn_last_message();
-    worst = std::max(worst, expect_same_outputs(zeroed, smaller, seed));
-    expect_smaller(graph, smaller, count > 0);
-    if (!channels.sets.empty()) expect_savings(graph, channels, random() % channels.sets.size());
-    smaller_graphs += count > 0;
-    sets += channels.sets.size(), gone += count;
-    for (const Node& node : graph.nodes) {
-      ++nodes[op_name(node.kind)];
-      carried[op_name(node.kind)] +=
-          loses(channels, removed, node.inputs[0]) && loses(channels, removed, node.outputs[0]);
-    }
+// A layer with these norms of rows, and columns of equal norms behind it.
+Graph with_norms(const Floats& norms) {
+  Network n(norms.size());
+  Graph graph = n.end(n.first());
+  for (const int node : {0, 1}) {
+    Tensor& weights = graph.tensors[at(graph.nodes[at(node)].inputs[1])];
+    Constant& constant = graph.constants[at(weights.constant)];
+    auto* const data = static_cast<float*>(const_cast<void*>(constant.data));
+    const size_t depth = weights.shape[3];
+    for (size_t i = 0; i < weights.shape[0] * depth; ++i) data[i] = node == 0 ? norms[i / depth] : 1.0f;
   }
-  EXPECT_GE(smaller_graphs, 400u);
-  for (const auto& [kind, count] : nodes)
-    std::printf("%-20s %5zu nodes, %5zu carried\n", kind.c_str(), count, carried[kind]);
-  std::printf("%zu graphs lost %zu of %zu sets; largest difference %.2g\n", smaller_graphs, gone, sets, worst);
+  return graph;
+}
+
+std::vector<size_t> smallest(const Floats& norms, double part) {
+  Graph graph = with_norms(norms);
+  const Channels channels = found(graph);
+  Vector<bool> removed;
+  expect_ok(smallest_channels(graph, channels, part, &removed));
+  std::vector<size_t> indices;
+  for (size_t i = 0; i < removed.size(); ++i) {
+    if (removed[i]) indices.push_back(i);
+  }
+  return indices;
+}
+
+TEST(Channels, TheSmallestGo) {
+  using Indices = std::vector<size_t>;
+  EXPECT_EQ(smallest({3, -1, 2, 0.5f}, 0.5), (Indices{1, 3}));
+  EXPECT_EQ(smallest({3, -1, 2, 0.5f}, 0.7), (Indices{1, 3})) << "rounded down";
+  EXPECT_EQ(smallest({3, -1, 2, 0.5f}, 0.99), (Indices{1, 2, 3})) << "one is left";
+  EXPECT_EQ(smallest({3, -1, 2, 0.5f}, 0), Indices{});
+  EXPECT_EQ(smallest({1, 1, 1, 1}, 0.5), (Indices{0, 1})) << "of equals the first";
+  EXPECT_EQ(smallest({0, 0, 0, 0}, 0.25), Indices{0});
+  EXPECT_EQ(smallest(Floats(100, 1), 0.29).size(), 29u);
+  EXPECT_EQ(smallest({1, std::numeric_limits<float>::quiet_NaN(), 2, 3}, 0.75), (Indices{0, 2, 3}));
+}
+
+TEST(Channels, RefusesWhatMakesNoSense) {
+  Graph graph = with_norms({1, 2, 3});
+  const Channels channels = found(graph);
+  Vector<bool> removed;
+  for (const double part : {-0.1, 1.0, std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_EQ(smallest_channels(graph, channels, part, &removed), QN_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(qn_last_message()).find("expected a part of the channels"), std::string::npos);
+  }
+  EXPECT_EQ(remove_channels(channels, Vector<bool>(2), graph), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(remove_channels({}, {}, graph), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(remove_channels(channels, Vector<bool>(3, true), graph), QN_INVALID_ARGUMENT);
+  EXPECT_EQ(tensor_of(graph, graph.nodes[0].inputs[1]).shape[0], 3u) << "the graph has changed";
 }
 
 }  // namespace channels_test
