@@ -130,15 +130,16 @@ class ChannelFinder {
   Vector<bool> fixed_;                    // constants of which nothing can be removed
 };
 
-// Constants that are read in several ways keep all elements: as weights and as data, by way of two tensors, by the user.
+// Constants that are read in several ways keep all elements: as weights and as data, or by way of two tensors.
 void ChannelFinder::fix_shared_constants() {
-  Vector<size_t> tensors(graph_.constants.size());
+  const auto content_of = [&](const Tensor& tensor) { return graph_.constants[at(tensor.constant)].data; };
+  std::map<const void*, size_t> tensors;  // by content
   for (const Tensor& tensor : graph_.tensors) {
-    if (tensor.constant >= 0) ++tensors[at(tensor.constant)];
+    if (tensor.constant >= 0) ++tensors[content_of(tensor)];
   }
   for (size_t t = 0; t < graph_.tensors.size(); ++t) {
-    const int constant = graph_.tensors[t].constant;
-    if (constant >= 0 && tensors[at(constant)] > 1) fixed_[t] = true;
+    const Tensor& tensor = graph_.tensors[t];
+    fixed_[t] = tensor.constant >= 0 && tensors[content_of(tensor)] > 1;
   }
   Vector<bool> as_weights(graph_.tensors.size()), otherwise(graph_.tensors.size());
   for (const Node& node : graph_.nodes) {
@@ -146,7 +147,6 @@ void ChannelFinder::fix_shared_constants() {
       if (node.inputs[i] != no_tensor) (is_weights(node, i) ? as_weights : otherwise)[at(node.inputs[i])] = true;
     }
   }
-  for (const Port& port : graph_.outputs) fixed_[at(port.tensor)] = true;
   for (size_t t = 0; t < fixed_.size(); ++t) fixed_[t] = fixed_[t] || (as_weights[t] && otherwise[t]);
 }
 

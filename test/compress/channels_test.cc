@@ -5,7 +5,7 @@
 #include <string>
 
 #include "channels_fixture.h"
-#include "graph/file/encoded.h"
+#include "convert/model_stats.h"
 #include "graph/small_graphs.h"
 
 namespace quern {
@@ -187,9 +187,17 @@ TEST(Channels, SlicesAndConcatenationsKeepTrack) {
   EXPECT_EQ(tensor_of(copy, copy.nodes[0].inputs[1]).shape[0], 4u) << "the graph has changed";
   ChannelsLeft left_over(channels);
   EXPECT_TRUE(left_over.remove(0));
+  EXPECT_FALSE(left_over.remove(0)) << "twice";
   EXPECT_TRUE(left_over.remove(1));
-  EXPECT_FALSE(left_over.remove(2));
-  EXPECT_FALSE(left_over.remove(1)) << "twice";
+  EXPECT_FALSE(left_over.remove(2)) << "the last of a slice";
+}
+
+TEST(Channels, SlicesOfAnotherLayout) {
+  Network n(4);
+  const int turned = n.add(OpKind::transpose, {n.first()}, values({0, 3, 1, 2}));
+  const int part = n.add(OpKind::slice, {turned}, values({0, 1, 0, 1, -1, -1, 3, -1}));
+  const Graph graph = n.end(n.add(OpKind::transpose, {part}, values({0, 2, 3, 1})));
+  EXPECT_EQ(without(graph, {0, 2}).nodes[2].attributes.values, (Vector<int64_t>{0, 0, 0, 1, -1, 2, 3, -1}));
 }
 
 // Shapes that copy dimensions still do, so that sessions can change the size of images.
@@ -222,6 +230,9 @@ TEST(Channels, LayersThatShareWeightsShareChannels) {
                                    "conv2d0[2] conv2d1[2] conv2d2[2]"}));
   const Graph left = without(graph, {2});
   EXPECT_EQ(left.nodes[1].inputs[1], left.nodes[2].inputs[1]);
+  Graph copy = graph;
+  EXPECT_EQ(found(copy).sets[0].macs, model_stats(graph).macs - model_stats(without(graph, {0})).macs)
+      << "of one set, which has a row and a column of both layers";
   EXPECT_EQ(tensor_of(left, left.nodes[1].inputs[1]).shape, (Shape{2, 1, 1, 2}));
 }
 
@@ -241,6 +252,44 @@ const Kept kept[] = {
     {"exp", [](Network& n, int x) { return n.add(OpKind::exp, {x}); }},
     {"a power of a sum", [](Network& n, int x) { return n.add(OpKind::power, {x}, power(1, 1, 2)); }},
     {"1 / x", [](Network& n, int x) { return n.add(OpKind::power, {x}, power(1, 0, -1)); }},
+    {"x / x",
+     [](Network& n, int x) {
+       return n.add(OpKind::mul, {x, n.add(OpKind::power, {x}, power(1, 0, -1))});
+     }},
+    {"two dimensions in one sum",
+     [](Network& n, int x) {
+       return n.add(OpKind::add, {x, n.add(OpKind::transpose, {n.conv(x, 4)}, values({0, 3, 1, 2}))});
+     }},
+    {"a constant that is read along pixels, too",
+     [](Network& n, int x) {
+       const int k = n.b.constant({4});
+       const int turned = n.add(OpKind::transpose, {n.add(OpKind::mul, {x, k})}, values({0, 3, 1, 2}));
+       return n.add(OpKind::transpose, {n.add(OpKind::mul, {turned, k})}, values({0, 2, 3, 1}));
+     }},
+    {"a constant that is read along two dimensions",
+     [](Network& n, int x) {
+       const int k = n.b.constant({4, 4});
+       const int turned = n.add(OpKind::transpose, {n.add(OpKind::mul, {x, k})}, values({0, 1, 3, 2}));
+       return n.add(OpKind::transpose, {n.add(OpKind::mul, {turned, k})}, values({0, 1, 3, 2}));
+     }},
+    {"weights that are data, too",
+     [](Network& n, int x) {
+       const int w = n.b.constant({4, 4});
+       return n.add(OpKind::fully_connected, {n.add(OpKind::mul, {x, w}), w});
+     }},
+    {"a constant of two tensors",
+     [](Network& n, int x) {
+       const int k = n.b.constant({4}), again = test::share_constant(n.b.graph, n.b.graph, k);
+       const int turned = n.add(OpKind::transpose, {n.add(OpKind::mul, {x, k})}, values({0, 3, 1, 2}));
+       const int y = n.add(OpKind::mul, {turned, again});
+       return n.add(OpKind::transpose, {y}, values({0, 2, 3, 1}));
+     }},
+    {"windows of padding alone",
+     [](Network& n, int x) {
+       Attributes a = window(2, 1, 2);
+       a.dilation = {5, 5};
+       return n.add(OpKind::max_pool, {x}, a);
+     }},
     {"softmax", [](Network& n, int x) { return n.add(OpKind::softmax, {x}, axis(3)); }},
     {"softmax over pixels", [](Network& n, int x) { return n.add(OpKind::softmax, {x}, axis(1)); }},
     {"LRN",
@@ -333,22 +382,25 @@ TEST(Channels, WhatABranchReadsIsKept) {
 
 // ---- choice -----------------------------------------------------------------------------------
 
-// A layer with these norms of rows, and columns of equal norms behind it.
-Graph with_norms(const Floats& norms) {
-  Network n(norms.size());
+// Gives each row of a layer's weights one value.
+void set_rows(Graph& graph, size_t node, const Floats& rows) {
+  const Tensor& weights = tensor_of(graph, graph.nodes[node].inputs[1]);
+  auto* const data = static_cast<float*>(const_cast<void*>(graph.constants[at(weights.constant)].data));
+  const size_t depth = weights.shape[3];
+  for (size_t i = 0; i < weights.shape[0] * depth; ++i) data[i] = rows[i / depth];
+}
+
+// A layer with these rows, and another one with columns of equal norms.
+Graph with_rows(const Floats& rows) {
+  Network n(rows.size());
   Graph graph = n.end(n.first());
-  for (const int node : {0, 1}) {
-    Tensor& weights = graph.tensors[at(graph.nodes[at(node)].inputs[1])];
-    Constant& constant = graph.constants[at(weights.constant)];
-    auto* const data = static_cast<float*>(const_cast<void*>(constant.data));
-    const size_t depth = weights.shape[3];
-    for (size_t i = 0; i < weights.shape[0] * depth; ++i) data[i] = node == 0 ? norms[i / depth] : 1.0f;
-  }
+  set_rows(graph, 0, rows);
+  set_rows(graph, 1, {1, 1});
   return graph;
 }
 
-std::vector<size_t> smallest(const Floats& norms, double part) {
-  Graph graph = with_norms(norms);
+std::vector<size_t> smallest(const Floats& rows, double part) {
+  Graph graph = with_rows(rows);
   const Channels channels = found(graph);
   Vector<bool> removed;
   expect_ok(smallest_channels(graph, channels, part, &removed));
@@ -371,8 +423,26 @@ TEST(Channels, TheSmallestGo) {
   EXPECT_EQ(smallest({1, std::numeric_limits<float>::quiet_NaN(), 2, 3}, 0.75), (Indices{0, 2, 3}));
 }
 
+// The larger of two branches does not outvote the other.
+TEST(Channels, MagnitudesAreRelativeToTheLayer) {
+  Network n(2);
+  const int first = n.conv(n.first(), 2), second = n.conv(n.first(), 2);
+  Graph graph = n.end(n.add(OpKind::add, {first, second}));
+  set_rows(graph, 1, {10, 11});
+  set_rows(graph, 2, {0.2f, 0.1f});
+  set_rows(graph, 4, {1, 1});
+  const Channels channels = found(graph);
+  Vector<bool> removed;
+  expect_ok(smallest_channels(graph, channels, 0.5, &removed));
+  const Names sets = names(graph, channels);
+  for (size_t i = 0; i < sets.size(); ++i) {
+    if (sets[i].find("conv2d1") != 0) continue;
+    EXPECT_EQ(removed[i], sets[i] == "conv2d1[1] conv2d2[1]") << sets[i];
+  }
+}
+
 TEST(Channels, RefusesWhatMakesNoSense) {
-  Graph graph = with_norms({1, 2, 3});
+  Graph graph = with_rows({1, 2, 3});
   const Channels channels = found(graph);
   Vector<bool> removed;
   for (const double part : {-0.1, 1.0, std::numeric_limits<double>::quiet_NaN()}) {
