@@ -283,6 +283,32 @@ TEST_F(Command, PruneReportsAndShrinksTheFile) {
   EXPECT_EQ(read_whole(dir / "same.qn"), read_whole(dir / "tiny.qn"));
 }
 
+TEST_F(Command, PruneRemovesChannels) {
+  const Result r = quern({"prune", "tiny.qn", "-o", "small.qn", "--channels", "0.5", "--json"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  const json report = json::parse(r.out);
+  EXPECT_EQ(report, (json{{"channels", 0.5},
+                          {"layers",
+                           {{{"name", "conv"}, {"channels_before", 4}, {"channels_after", 2}},
+                            {{"name", "fc"}, {"channels_before", 10}, {"channels_after", 10}}}},
+                          {"weights_before", 108 + 4 + 640 + 10},
+                          {"weights_after", 54 + 2 + 320 + 10},
+                          {"macs_before", 16 * 108 + 640},
+                          {"macs_after", 16 * 54 + 320},
+                          {"file_bytes", fs::file_size(dir / "small.qn")}}));
+  EXPECT_LT(fs::file_size(dir / "small.qn"), fs::file_size(dir / "tiny.qn"));
+  const json info = json::parse(quern({"info", "small.qn", "--json"}).out);
+  EXPECT_EQ(info["parameters"], report["weights_after"]);
+  EXPECT_EQ(info["macs"], report["macs_after"]);
+  succeeds({"run", "small.qn", "--input", "a.png"});
+
+  const Result text = quern({"prune", "tiny.qn", "-o", "small.qn", "--channels", "0.25"});
+  EXPECT_NE(text.out.find("  3 of           4 channels  conv\n"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("574 of         762 weights   all\n"), std::string::npos) << text.out;
+  succeeds({"prune", "tiny.qn", "-o", "same.qn", "--channels", "0"});
+  EXPECT_EQ(read_whole(dir / "same.qn"), read_whole(dir / "tiny.qn"));
+}
+
 // Zeros outlast export, import and conversion, and the file is small again.
 TEST_F(Command, ZerosSurviveConversion) {
   succeeds({"prune", "tiny.qn", "-o", "small.qn", "--sparsity", "0.9", "--block", "2"});

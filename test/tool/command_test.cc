@@ -104,6 +104,12 @@ TEST_F(Command, UsageErrorsExitWith2) {
       {"prune", "tiny.qn", "-o", "x.qn", "--sparsity", "0.5", "--block", "5"},
       {"prune", "tiny.qn", "-o", "x.qn", "--sparsity", "0.5", "--block", "32"},
       {"prune", "tiny.qn", "-o", "x.qn", "--sparsity", "0.5", "--schedule", "random"},
+      {"prune", "tiny.qn", "-o", "x.qn", "--channels", "1"},
+      {"prune", "tiny.qn", "-o", "x.qn", "--channels", "nan"},
+      {"prune", "tiny.qn", "-o", "x.qn", "--channels", "0.5", "--sparsity", "0.5"},
+      {"prune", "tiny.qn", "-o", "x.qn", "--channels", "0.5", "--block", "2"},
+      {"prune", "tiny.qn", "-o", "x.qn", "--channels", "0.5", "--block-inputs", "4"},
+      {"prune", "tiny.qn", "-o", "x.qn", "--channels", "0.5", "--schedule", "erk"},
       {"zoo", "vgg16", "-o", "x.qn", "--seed", "-1"},
   };
   for (const auto& arguments : wrong) fails(arguments, 2);
