@@ -15,10 +15,12 @@ struct Chosen {
 };
 
 Chosen choice_for(size_t size, size_t channels, size_t kernel, const std::vector<float>& weights,
-                  qn_algorithm algorithm = QN_ALGORITHM_AUTO) {
+                  qn_algorithm algorithm = QN_ALGORITHM_AUTO, size_t stride = 1) {
   qn_conv2d_params p;
   qn_conv2d_params_init(&p);
-  p.in_channels = p.out_channels = channels;
+  p.in_channels = channels;
+  p.out_channels = weights.size() / (channels * kernel * kernel);
+  p.stride = {stride, stride};
   p.kernel = {kernel, kernel};
   p.padding = {kernel / 2, kernel / 2, kernel / 2, kernel / 2};
   qn_weights w;
@@ -59,6 +61,18 @@ TEST(Sparse, IsChosenWhereEnoughIsZero) {
   EXPECT_EQ(choice_for(28, 128, 3, weights_with(128, 9 * 128, 4, 0.95f)).algorithm, QN_ALGORITHM_SPARSE);
   // Winograd multiplies so much less that half of the weights are too many.
   EXPECT_NE(choice_for(28, 128, 3, weights_with(128, 9 * 128, 1, 0.5f)).algorithm, QN_ALGORITHM_SPARSE);
+}
+
+// Vectors of pixels are full where output channels would fill a part of a vector.
+TEST(Sparse, IsChosenForFewOutputChannels) {
+  if (!has_vectors()) GTEST_SKIP() << "this level has no kernels for it";
+  if (QN_ARCH_X86_64) {  // elsewhere vectors are so short that it depends on the core
+    EXPECT_EQ(choice_for(28, 64, 1, weights_with(2, 64, 1, 0)).algorithm, QN_ALGORITHM_SPARSE);
+    EXPECT_EQ(choice_for(28, 64, 3, weights_with(2, 9 * 64, 1, 0)).algorithm, QN_ALGORITHM_SPARSE);
+  }
+  EXPECT_NE(choice_for(28, 64, 3, weights_with(2, 9 * 64, 1, 0), QN_ALGORITHM_AUTO, 2).algorithm, QN_ALGORITHM_SPARSE);
+  EXPECT_NE(choice_for(1, 64, 1, weights_with(2, 64, 1, 0)).algorithm, QN_ALGORITHM_SPARSE) << "one pixel";
+  EXPECT_NE(choice_for(28, 64, 1, weights_with(16, 64, 1, 0)).algorithm, QN_ALGORITHM_SPARSE);
 }
 
 TEST(Sparse, TilesOfTheBestRowsLieWithinABlockOfPixels) {

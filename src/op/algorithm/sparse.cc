@@ -5,6 +5,7 @@
 
 #include "base/cpu.h"
 #include "base/math.h"
+#include "base/needs.h"
 #include "base/tensor.h"
 #include "kernel/gather.h"
 #include "kernel/select.h"
@@ -426,14 +427,22 @@ class SparsePlan final : public qn_plan {
   size_t stored_pixels_ = 1;           // pixels that are transposed back at a time
 };
 
+// Do the output channels fill no more than half of a vector? Dense kernels then waste the rest of it, where vectors of
+// sparse kernels are full of pixels. Not for windows with a stride: gathering their pixels takes longer than is expected.
+// Trimmed builds have sparse kernels for layers with zeros alone.
+bool is_narrow(const Problem& p, const SpmmRow& row) {
+  if (trimmed || of_bytes(row) || p.groups > 1 || 2 * static_cast<double>(p.out) > level_of(row).lanes) return false;
+  return p.pixels >= row.pixels && (p.pointwise || sparse_band(p, row).fits());
+}
+
 }  // namespace
 
-// Weights without zeros are no reason to choose sparse, unless it is asked for or no other algorithm takes the layouts.
-// If a dense algorithm is asked for, nobody has counted zeros, and sparse does not apply.
+// Weights without zeros are no reason to choose sparse, unless it is asked for, no other algorithm takes the layouts, or
+// the layer is narrow. If a dense algorithm is asked for, nobody has counted zeros, and sparse does not apply.
 void sparse_algorithm::candidates(const Problem& p, Candidates* all) {
-  if (all->asked != id && !p.blocked() && !has_zeros(p)) return;
   if (p.density == nullptr || p.density->elements > max_elements) return;
   all->add_rows(id, spmm_rows(), [&](const SpmmRow& row) {
+    if (all->asked != id && !p.blocked() && !has_zeros(p) && !is_narrow(p, row)) return Candidates::never;
     const bool full = of_bytes(row) || all->kernel != nullptr || mostly_full(*p.density, row.block);
     const bool fits = full && layouts_fit(p, row);
     return fits ? cycles_of(p, row) : Candidates::never;
