@@ -47,7 +47,8 @@ class ChannelClasses {
   Vector<uint32_t> parent_ = {hole, pinned};
 };
 
-// What an operator makes of a channel that is set to zero.
+// What an operator makes of a channel that is set to zero: zeros; other values, such as a sigmoid's 0.5, which are
+// "dirty", and harmless once they are multiplied by zero; or values that may not even be finite.
 enum class AfterZero { zero, finite, unknown };
 
 AfterZero worst(AfterZero a, AfterZero b) { return std::max(a, b); }
@@ -73,7 +74,7 @@ const Constant* run_on(const Node& node, Graph* graph, Make&& make) {
   return &graph->constants[at(tensor_of(*graph, copy.outputs[0]).constant)];
 }
 
-// Values of what a node reads beside channels that are zero.
+// Values that other inputs of a node may have.
 constexpr float probes[] = {0, 0.75f, -1.5f, 3};
 
 class ChannelFinder {
@@ -111,6 +112,8 @@ class ChannelFinder {
   void layer(const Node& node);
   void tie_groups(const Node& node, Vector<uint32_t>* rows);
   void tie_columns(const Node& node);
+  size_t aligned_axis(const Node& node) const;
+  uint64_t tie_inputs(const Node& node, size_t from_last, const Vector<uint32_t>& ids);
   void elementwise(const Node& node);
   void each_channel(const Node& node);
   void move(const Node& node);
@@ -118,6 +121,7 @@ class ChannelFinder {
   void read_moved(const Node& node, const Vector<uint32_t>& codes);
   AfterZero probe_elements(const Node& node, uint64_t zero, uint64_t dirty) const;
   AfterZero probe_channel(const Node& node, bool zero) const;
+  // Says which classes the output's indices along an axis belong to.
   void set_output(const Node& node, size_t axis, Vector<uint32_t> ids, Vector<bool> dirty);
 
   Vector<uint32_t> number_sets(Channels* channels);
@@ -263,47 +267,56 @@ AfterZero ChannelFinder::probe_elements(const Node& node, uint64_t zero, uint64_
   return result;
 }
 
-// Inputs with the size of the output along the axis lose channels together. An input that is broadcast there is kept.
-void ChannelFinder::elementwise(const Node& node) {
-  const size_t rank = shape(node.outputs[0]).size();
-  size_t from_last = none;  // the axis, counted from the last dimension, which broadcasting aligns
+// The axis of all inputs that have one, counted from the last dimension, which is how broadcasting aligns them.
+size_t ChannelFinder::aligned_axis(const Node& node) const {
+  size_t axis = none;
   for (const int input : node.inputs) {
     if (input == no_tensor || is_constant(input) || !is_tracked(input)) continue;
     const size_t own = shape(input).size() - axis_of(input);
-    if (from_last != none && from_last != own) return pin_inputs(node);
-    from_last = own;
+    if (axis != none && axis != own) return none;
+    axis = own;
   }
-  constexpr size_t most_inputs = 64;
-  if (from_last == none || node.inputs.size() > most_inputs) return pin_inputs(node);
+  return axis;
+}
 
-  const size_t axis = rank - from_last, channels = shape(node.outputs[0])[axis];
-  Vector<uint32_t> ids(channels);
-  for (uint32_t& id : ids) id = classes_.add();
-  Vector<bool> together(node.inputs.size());
+// Unites the classes of inputs that have the output's size along the axis; returns a bit for each. An input that is
+// broadcast there is kept.
+uint64_t ChannelFinder::tie_inputs(const Node& node, size_t from_last, const Vector<uint32_t>& ids) {
+  uint64_t tied = 0;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const int input = node.inputs[i];
     if (input == no_tensor) continue;
-    const size_t own_rank = shape(input).size();
-    together[i] = own_rank >= from_last && shape(input)[own_rank - from_last] == channels;
-    if (!together[i]) {
+    const size_t axis = shape(input).size() - from_last;
+    if (shape(input).size() < from_last || shape(input)[axis] != ids.size()) {
       pin(input);
       continue;
     }
-    const size_t own_axis = own_rank - from_last;
-    if (is_constant(input) && is_tracked(input) && axis_of(input) != own_axis) pin(input);
-    const Vector<uint32_t>& own = is_constant(input) ? ids_of_constant(input, own_axis) : ids_[at(input)][own_axis];
-    for (size_t c = 0; c < channels; ++c) classes_.unite(ids[c], own.empty() ? ChannelClasses::pinned : own[c]);
+    if (is_constant(input) && is_tracked(input) && axis_of(input) != axis) pin(input);
+    const Vector<uint32_t>& own = is_constant(input) ? ids_of_constant(input, axis) : ids_[at(input)][axis];
+    for (size_t c = 0; c < ids.size(); ++c) classes_.unite(ids[c], own.empty() ? ChannelClasses::pinned : own[c]);
+    tied |= uint64_t{1} << i;
   }
+  return tied;
+}
+
+void ChannelFinder::elementwise(const Node& node) {
+  constexpr size_t most_inputs = 64;
+  const size_t from_last = aligned_axis(node);
+  if (from_last == none || node.inputs.size() > most_inputs) return pin_inputs(node);
+  const size_t axis = shape(node.outputs[0]).size() - from_last, channels = shape(node.outputs[0])[axis];
+  Vector<uint32_t> ids(channels);
+  for (uint32_t& id : ids) id = classes_.add();
+  const uint64_t tied = tie_inputs(node, from_last, ids);
 
   Vector<bool> dirty(channels);
-  std::map<uint64_t, AfterZero> known;  // by the inputs that are zero
+  std::map<uint64_t, AfterZero> known;  // by the inputs that are dirty
   for (size_t c = 0; c < channels; ++c) {
-    uint64_t zero = 0, not_zero = 0;
-    for (size_t i = 0; i < together.size(); ++i) {
-      if (together[i]) (is_dirty(node.inputs[i], c) ? not_zero : zero) |= uint64_t{1} << i;
+    uint64_t not_zero = 0;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if ((tied >> i & 1) != 0 && is_dirty(node.inputs[i], c)) not_zero |= uint64_t{1} << i;
     }
-    const auto [found, added] = known.try_emplace(zero);
-    if (added) found->second = probe_elements(node, zero, not_zero);
+    const auto [found, added] = known.try_emplace(not_zero);
+    if (added) found->second = probe_elements(node, tied & ~not_zero, not_zero);
     dirty[c] = found->second != AfterZero::zero;
     if (found->second == AfterZero::unknown) classes_.pin(ids[c]);
   }

@@ -307,6 +307,13 @@ TEST_F(Command, PruneRemovesChannels) {
   EXPECT_NE(text.out.find("574 of         762 weights   all\n"), std::string::npos) << text.out;
   succeeds({"prune", "tiny.qn", "-o", "same.qn", "--channels", "0"});
   EXPECT_EQ(read_whole(dir / "same.qn"), read_whole(dir / "tiny.qn"));
+
+  zoo::Builder b("one", 5);
+  b.output("y", b.conv("conv", b.input(8), {4, 3, 2, zoo::Activation::relu}).tensor);
+  check(write_model_file(b.finish(), path("one.qn").c_str()));
+  EXPECT_NE(fails({"prune", "one.qn", "-o", "x.qn", "--channels", "0.5"}).find("no channel can be removed"),
+            std::string::npos);
+  EXPECT_FALSE(fs::exists(dir / "x.qn"));
 }
 
 // Zeros outlast export, import and conversion, and the file is small again.

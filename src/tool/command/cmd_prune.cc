@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "compress/channels.h"
+#include "convert/common/error.h"
 #include "graph/file/format.h"
 #include "graph/ir/kinds.h"
 #include "tool/command/command.h"
@@ -89,6 +90,8 @@ Json remove_smallest_channels(double part, Graph* graph) {
   Channels channels;
   Vector<bool> removed;
   check(find_channels(*graph, &channels));
+  if (part > 0 && channels.sets.empty())
+    throw Error("no channel can be removed: expected f32 layers that other layers read");
   check(smallest_channels(*graph, channels, part, &removed));
   const Graph before = *graph;
   check(remove_channels(channels, removed, *graph));
