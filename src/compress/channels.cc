@@ -317,6 +317,7 @@ void ChannelFinder::elementwise(const Node& node) {
     }
     const auto [found, added] = known.try_emplace(not_zero);
     if (added) found->second = probe_elements(node, tied & ~not_zero, not_zero);
+    if (tied == not_zero) found->second = worst(found->second, AfterZero::finite);
     dirty[c] = found->second != AfterZero::zero;
     if (found->second == AfterZero::unknown) classes_.pin(ids[c]);
   }
@@ -342,10 +343,10 @@ void ChannelFinder::each_channel(const Node& node) {
   if (!is_tracked(x) || axis_of(x) != last || last == 0 || node.inputs.size() != 1) return pin_inputs(node);
   const Vector<uint32_t>& ids = ids_[at(x)][last];
   Vector<bool> dirty = dirty_[at(x)];
-  AfterZero after[] = {AfterZero::unknown, AfterZero::unknown};  // of a channel that is zero, and of a dirty one
-  for (const bool d : {false, true}) {
-    if (contains(dirty, d)) after[d] = probe_channel(node, !d);
-  }
+  // Of a channel that is zero, and of a dirty one. That one stays dirty, whatever a few values become.
+  AfterZero after[] = {AfterZero::unknown, AfterZero::unknown};
+  if (contains(dirty, false)) after[false] = probe_channel(node, true);
+  if (contains(dirty, true)) after[true] = worst(probe_channel(node, false), AfterZero::finite);
   for (size_t c = 0; c < ids.size(); ++c) {
     const AfterZero a = after[dirty[c]];
     if (a == AfterZero::unknown) classes_.pin(ids[c]);

@@ -249,6 +249,11 @@ const Kept kept[] = {
        return n.add(OpKind::add, {x, n.b.constant_of({1}, {1})});
      }},
     {"a sigmoid", [](Network& n, int x) { return n.add(OpKind::sigmoid, {x}); }},
+    {"a pool of what is not zero",
+     [](Network& n, int x) {
+       const int pool = n.add(OpKind::global_max_pool, {n.add(OpKind::sigmoid, {x})});
+       return n.add(OpKind::global_average_pool, {pool});  // of one pixel
+     }},
     {"exp", [](Network& n, int x) { return n.add(OpKind::exp, {x}); }},
     {"a power of a sum", [](Network& n, int x) { return n.add(OpKind::power, {x}, power(1, 1, 2)); }},
     {"1 / x", [](Network& n, int x) { return n.add(OpKind::power, {x}, power(1, 0, -1)); }},
