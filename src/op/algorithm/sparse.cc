@@ -429,9 +429,9 @@ class SparsePlan final : public qn_plan {
 
 // Do the output channels fill no more than half of a vector? Dense kernels then waste the rest of it, where vectors of
 // sparse kernels are full of pixels. Not for windows with a stride: gathering their pixels takes longer than is expected.
-// Trimmed builds have sparse kernels for layers with zeros alone.
+// Trimmed builds have sparse kernels for layers with zeros alone. Vectors of ARM are so short that few layers are narrow.
 bool is_narrow(const Problem& p, const SpmmRow& row) {
-  if (trimmed || of_bytes(row) || p.groups > 1 || 2 * static_cast<double>(p.out) > level_of(row).lanes) return false;
+  if (!QN_ARCH_X86_64 || trimmed || of_bytes(row) || p.groups > 1 || 2 * static_cast<double>(p.out) > level_of(row).lanes) return false;
   return p.pixels >= row.pixels && (p.pointwise || sparse_band(p, row).fits());
 }
 
