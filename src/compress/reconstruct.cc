@@ -444,7 +444,9 @@ qn_status Reconstruction::finish(Graph& quantized, const Price& price, double* b
     for (size_t o = 0; o < rows; ++o) {
       const double* const row = &weights[group][o * n];
       const size_t channel = group * rows + o;
-      steps[channel] = step_of(moments_[group].products, row, price.of_bit, price.of_errors[channel]);
+      const float bias = bias_ == nullptr ? 0 : bias_[channel];
+      steps[channel] = std::max(step_of(moments_[group].products, row, price.of_bit, price.of_errors[channel]),
+                                least_scale(bias, scale_));
       for (size_t i = 0; i < n; ++i) levels[channel * n + i] = WeightFormat().nearest(row[i] / double{steps[channel]});
     }
   }

@@ -15,6 +15,7 @@
 #include "graph/pass/passes.h"
 #include "tool/output/outputs.h"
 #include "tool/progress.h"
+#include "tool/quantization.h"
 #include "tool/reconstruction.h"
 
 namespace quern {
@@ -73,9 +74,10 @@ class Judge {
 class Compressor {
  public:
   Compressor(const Graph& real, const std::vector<size_t>& samples, const Sample& sample,
-             const SessionSettings& settings)
+             const SessionSettings& settings, bool int8_activations)
       : real_(real), samples_(samples), sample_(sample), settings_(settings), start_(real) {
-    check(quantize_weights(start_, {}));
+    quantize_model(start_, samples_, sample_, settings_,
+                   {.f32_activations = !int8_activations, .ranges = RangeMethod::mse});
     for (const LayerPair& pair : layer_pairs(real_, start_)) {
       if (can_reconstruct(real_, pair)) pairs_.push_back(pair);
     }
@@ -115,7 +117,7 @@ class Compressor {
   const SessionSettings& settings_;
   Graph start_;  // with weights in int8
   Vector<LayerPair> pairs_;
-  std::vector<std::unique_ptr<Reconstruction>> layers_;  // as they are in the real model
+  std::vector<std::unique_ptr<Reconstruction>> layers_;  // with what they read in the real model
   std::vector<Vector<double>> of_errors_;                // of each layer: Price::of_errors
 };
 
@@ -130,7 +132,8 @@ void Compressor::observe_layers() {
     const auto found = std::find(tensors.begin(), tensors.end(), input);
     output_of.push_back(static_cast<size_t>(found - tensors.begin()));
     if (found == tensors.end()) tensors.push_back(input);
-    layers_.push_back(std::make_unique<Reconstruction>(real_, start_, pair, format, samples_.size()));
+    const LayerPair same = {pair.real, pair.real};
+    layers_.push_back(std::make_unique<Reconstruction>(real_, real_, same, format, samples_.size()));
   }
   Part part(observed(real_, tensors), settings_);
   Progress progress("samples", samples_.size());
@@ -226,8 +229,9 @@ CompressedLayer Compressor::layer_row(size_t i, double bits, const Graph& graph)
 }  // namespace
 
 Compression compress_model(const Graph& real, const std::vector<size_t>& samples, const Sample& sample,
-                           const SessionSettings& settings, uint64_t target) {
-  Compressor compressor(real, samples, sample, settings);
+                           const SessionSettings& settings, const CompressionOptions& options) {
+  Compressor compressor(real, samples, sample, settings, options.int8_activations);
+  const uint64_t target = options.target;
   double wanted_bits = 8.0 * static_cast<double>(target);
   Compression best;
   constexpr int passes = 6;

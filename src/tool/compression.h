@@ -23,9 +23,14 @@ struct Compression {
   double loss = 0;          // of the outputs on the samples, against the model before
 };
 
-// Compresses a dense, optimized graph so that its file has at most `target` bytes: its weights become levels in int8, chosen
-// by rate and distortion (compress/reconstruct.h). Throws Error if that is too few. Shows progress bars.
+struct CompressionOptions {
+  uint64_t target = 0;            // bytes that the file has at most
+  bool int8_activations = false;  // nodes compute in int8 where they can
+};
+
+// Compresses a dense, optimized graph: its weights become levels in int8, chosen by rate and distortion
+// (compress/reconstruct.h). Throws Error if the file would be larger than the target. Shows progress bars.
 Compression compress_model(const Graph& real, const std::vector<size_t>& samples, const Sample& sample,
-                           const SessionSettings& settings, uint64_t target);
+                           const SessionSettings& settings, const CompressionOptions& options);
 
 }  // namespace quern

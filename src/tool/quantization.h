@@ -11,12 +11,12 @@
 namespace quern {
 
 struct QuantizationOptions {
-  WeightFormat weights;
+  WeightFormat weights = {};
   bool f32_activations = false;  // only weights are quantized
   RangeMethod ranges = RangeMethod::minmax;
   bool reconstructs = false;  // weights and biases, as compress/reconstruct.h does
   // If set, nodes whose quantization harms outputs most remain f32, until every output has this SNR on samples.
-  std::optional<double> least_snr_db;
+  std::optional<double> least_snr_db = {};
 };
 
 // Quantizes an optimized graph. The samples of these indices calibrate. Shows progress bars. Returns the layers of the result.

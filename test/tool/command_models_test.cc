@@ -608,6 +608,12 @@ TEST_F(Command, CompressReachesATarget) {
     const std::string tolerance = ratio == "4" ? "0.02" : "0.2";
     succeeds({"run", "small.qn", "--input", "a.png", "--expect", "out/prob.npy", "--tolerance", tolerance});
   }
+  const Result r = quern({"compress", "net.qn", "-o", "int8.qn", "--calibrate", "a.png", "b.jpg", "--target-ratio", "4",
+                          "--activations", "int8", "--json"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  EXPECT_GE(json::parse(r.out)["ratio"], 4);
+  succeeds({"run", "int8.qn", "--input", "a.png", "--expect", "out/prob.npy", "--tolerance", "0.05"});
+  EXPECT_NE(quern({"info", "int8.qn", "--needs"}).out.find("type qs8"), std::string::npos) << "layers compute in int8";
   const auto with = [&](std::vector<std::string> more, int status) {
     more.insert(more.begin(), {"compress", "net.qn", "-o", "none.qn"});
     const std::string message = fails(more, status);

@@ -27,6 +27,7 @@ struct CompressArguments {
   InputFlags reading;
   std::optional<double> ratio;
   std::optional<uint64_t> size;
+  std::string activations = "f32";
   bool mirror = false;
   size_t threads = 1;
   bool json = false;
@@ -60,7 +61,8 @@ Compression squeeze(const CompressArguments& arguments, const ModelFiles& files,
   std::vector<size_t> all(samples.size() * (arguments.mirror ? 2 : 1));
   std::iota(all.begin(), all.end(), size_t{0});
   const SessionSettings settings = {.threads = arguments.threads, .any_size = !arguments.reading.sizes.empty()};
-  return compress_model(graph, all, sample, settings, target);
+  return compress_model(graph, all, sample, settings,
+                        {.target = target, .int8_activations = arguments.activations == "int8"});
 }
 
 nlohmann::ordered_json compressed_layer_json(const CompressedLayer& layer) {
@@ -140,6 +142,11 @@ Action compress_command(CLI::App& app) {
   app.add_option("--calibrate", arguments->samples,
                  "Samples of the input, as for quantize: they tell which weights matter")
       ->type_name("[NAME=]FILE|DIR");
+  app.add_option("--activations", arguments->activations,
+                 "int8: compute in int8 where layers can, as after quantize, which is faster")
+      ->check(CLI::IsMember({"int8", "f32"}).description(""))
+      ->type_name("NAME")
+      ->capture_default_str();
   app.add_flag("--mirror", arguments->mirror, "Mirrored images are samples, too");
   add_input_flags(app, &arguments->reading);
   add_threads(app, &arguments->threads);
