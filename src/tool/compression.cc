@@ -95,7 +95,10 @@ class Compressor {
     return std::exp(high);
   }
 
+  // With this price of a bit.
   Compression compress(double price) const;
+  // How many weights have a price.
+  double weights() const;
   double loss(const Graph& graph) const { return Judge(real_, samples_, sample_, settings_).loss(graph); }
 
  private:
@@ -201,7 +204,8 @@ void Compressor::price_errors() {
 }
 
 Compression Compressor::compress(double price) const {
-  Compression result = {start_, {}};
+  Compression result;
+  result.graph = start_;
   const auto finish = [&](size_t i, Reconstruction& layer) {
     double bits;
     check(layer.finish(result.graph, price_of(i, price), &bits));
@@ -209,7 +213,19 @@ Compression Compressor::compress(double price) const {
   };
   reconstruct_layers(real_, result.graph, pairs_, format, samples_, sample_, settings_, finish);
   check(optimize(result.graph));
+  Vector<unsigned char> file;
+  check(write_model(result.graph, &file, FileForm::coded));
+  result.file_bytes = file.size();
   return result;
+}
+
+double Compressor::weights() const {
+  double bytes = 0;
+  for (const LayerPair& pair : pairs_) {
+    const Tensor& weights = tensor_of(real_, real_.nodes[pair.real].inputs[1]);
+    bytes += static_cast<double>(real_.constants[at(weights.constant)].bytes);
+  }
+  return bytes / sizeof(float);
 }
 
 CompressedLayer Compressor::layer_row(size_t i, double bits, const Graph& graph) const {
@@ -226,12 +242,7 @@ CompressedLayer Compressor::layer_row(size_t i, double bits, const Graph& graph)
   return row;
 }
 
-}  // namespace
-
-Compression compress_model(const Graph& real, const std::vector<size_t>& samples, const Sample& sample,
-                           const SessionSettings& settings, const CompressionOptions& options) {
-  Compressor compressor(real, samples, sample, settings, options.int8_activations);
-  const uint64_t target = options.target;
+Compression compress_to_size(Compressor& compressor, uint64_t target) {
   double wanted_bits = 8.0 * static_cast<double>(target);
   Compression best;
   constexpr int passes = 6;
@@ -239,9 +250,6 @@ Compression compress_model(const Graph& real, const std::vector<size_t>& samples
   double margin = (1 - close) / 2;  // wider after each pass, in case a small model changes by jumps
   for (int pass = 0; pass < passes; ++pass, margin *= 2) {
     Compression made = compressor.compress(compressor.price_for(wanted_bits));
-    Vector<unsigned char> file;
-    check(write_model(made.graph, &file, FileForm::coded));
-    made.file_bytes = file.size();
     const bool fits = made.file_bytes <= target, first = best.file_bytes == 0;
     const bool better =
         fits ? best.file_bytes > target || made.file_bytes > best.file_bytes : made.file_bytes < best.file_bytes;
@@ -252,6 +260,59 @@ Compression compress_model(const Graph& real, const std::vector<size_t>& samples
   if (best.file_bytes > target) {
     throw Error(fmt::format("the file would have {} bytes at least, not {}", best.file_bytes, target));
   }
+  return best;
+}
+
+// Bisects the bits of a weight.
+Compression compress_within_drop(const Graph& real, const std::vector<size_t>& samples, const Sample& sample,
+                                 const SessionSettings& settings, const CompressionOptions& options) {
+  const SampleSplit split = split_samples(options.images);
+  const auto views_of = [&](const std::vector<size_t>& images) {
+    std::vector<size_t> views;
+    for (const size_t i : samples) {
+      if (std::binary_search(images.begin(), images.end(), i % options.images)) views.push_back(i);
+    }
+    return views;
+  };
+  const std::vector<size_t> calibration = views_of(split.calibration), held_out = views_of(split.measured);
+  const DropMeter meter(real, samples, options.images, sample, settings);
+  Compressor compressor(real, calibration, sample, settings, options.int8_activations);
+  const auto made_with = [&](double bits_per_weight) {
+    Compression made = compressor.compress(compressor.price_for(bits_per_weight * compressor.weights()));
+    made.drop = meter.measure(made.graph, held_out);
+    return made;
+  };
+  constexpr double most_bits = 8, least_bits = 0.5;
+  Compression best = made_with(most_bits);
+  const double most = *options.most_drop;
+  const bool certain = best.drop->high <= most;
+  const auto fits = [&](const Drop& drop) { return (certain ? drop.high : drop.points) <= most; };
+  if (!fits(*best.drop)) {
+    throw Error(fmt::format("with all bits the model loses {:.2f} points, not {}", best.drop->points, most));
+  }
+  constexpr int passes = 7;
+  double enough = most_bits, few = least_bits;
+  for (int pass = 0; pass < passes; ++pass) {
+    const double bits = std::sqrt(enough * few);
+    Compression made = made_with(bits);
+    if (fits(*made.drop)) {
+      enough = bits;
+      best = std::move(made);
+    } else {
+      few = bits;
+    }
+  }
+  best.loss = compressor.loss(best.graph);
+  return best;
+}
+
+}  // namespace
+
+Compression compress_model(const Graph& real, const std::vector<size_t>& samples, const Sample& sample,
+                           const SessionSettings& settings, const CompressionOptions& options) {
+  if (options.most_drop) return compress_within_drop(real, samples, sample, settings, options);
+  Compressor compressor(real, samples, sample, settings, options.int8_activations);
+  Compression best = compress_to_size(compressor, *options.target);
   best.loss = compressor.loss(best.graph);
   return best;
 }

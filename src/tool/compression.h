@@ -1,9 +1,11 @@
 // The part of commands that compresses models: it runs a model on samples to learn what errors of each layer cost.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "tool/drop.h"
 #include "tool/part.h"
 
 namespace quern {
@@ -19,17 +21,23 @@ struct CompressedLayer {
 struct Compression {
   Graph graph;
   std::vector<CompressedLayer> layers;
-  uint64_t file_bytes = 0;  // of a coded file
-  double loss = 0;          // of the outputs on the samples, against the model before
+  uint64_t file_bytes = 0;   // of a coded file
+  double loss = 0;           // of the outputs on the samples, against the model before
+  std::optional<Drop> drop;  // on samples that were held out, if options limit it
 };
 
+// One of `target` and `most_drop` is given.
 struct CompressionOptions {
-  uint64_t target = 0;            // bytes that the file has at most
-  bool int8_activations = false;  // nodes compute in int8 where they can
+  std::optional<uint64_t> target = {};   // bytes that the file has at most
+  std::optional<double> most_drop = {};  // percentage points of accuracy that may be lost
+  size_t images = 1;                     // sample i is a view of image i % images
+  bool int8_activations = false;         // nodes compute in int8 where they can
 };
 
 // Compresses a dense, optimized graph: its weights become levels in int8, chosen by rate and distortion
-// (compress/reconstruct.h). Throws Error if the file would be larger than the target. Shows progress bars.
+// (compress/reconstruct.h). For `most_drop` every fifth image is held out and measured (drop.h): the upper end of the interval
+// keeps to the limit, or the middle, if there are too few samples for the other. Throws Error if a limit can't be kept. Shows
+// progress bars.
 Compression compress_model(const Graph& real, const std::vector<size_t>& samples, const Sample& sample,
                            const SessionSettings& settings, const CompressionOptions& options);
 

@@ -582,6 +582,37 @@ TEST_F(Command, CompressCodesTheSameModel) {
   EXPECT_FALSE(fs::exists(dir / "x.qn"));
 }
 
+// The more points may be lost, the smaller the file.
+TEST_F(Command, CompressKeepsAccuracy) {
+  zoo::Builder b("net", 5);
+  const zoo::Value conv = b.conv("conv", b.input(12), {24, 3, 2, zoo::Activation::relu});
+  b.output("prob", b.softmax("prob", b.fully_connected("fc", conv, 20).tensor, 1));
+  Graph graph = b.finish();
+  check(infer_shapes(graph));
+  check(write_model_file(graph, path("net.qn").c_str()));
+  double before = 1;
+  for (const double most : {0.01, 20.0}) {
+    const Result r = quern({"compress", "net.qn", "-o", "small.qn", "--calibrate", "a.png", "b.jpg", "--mirror",
+                            "--max-drop", std::to_string(most), "--json"});
+    ASSERT_EQ(r.status, 0) << r.err;
+    const json report = json::parse(r.out);
+    EXPECT_GT(report["ratio"], before);
+    before = report["ratio"];
+    EXPECT_LE(report["drop"]["points"], most);
+    EXPECT_LE(report["drop"]["low"], report["drop"]["points"]);
+    EXPECT_GE(report["drop"]["high"], report["drop"]["points"]);
+  }
+  const Result text = quern({"compress", "net.qn", "-o", "small.qn", "--calibrate", "a.png", "--max-drop", "50"});
+  EXPECT_NE(text.out.find("accuracy drops by"), std::string::npos);
+  b = zoo::Builder("image", 5);
+  b.output("image", b.conv("conv", b.input(12), {24, 3, 2, zoo::Activation::relu}).tensor);
+  graph = b.finish();
+  check(infer_shapes(graph));
+  check(write_model_file(graph, path("image.qn").c_str()));
+  const std::string why = fails({"compress", "image.qn", "-o", "no.qn", "--calibrate", "a.png", "--max-drop", "5"}, 1);
+  EXPECT_NE(why.find("accuracy needs a classifier"), std::string::npos) << why;
+}
+
 // Weights lose what outputs miss least, until the file is small enough.
 TEST_F(Command, CompressReachesATarget) {
   zoo::Builder b("net", 5);
@@ -624,6 +655,9 @@ TEST_F(Command, CompressReachesATarget) {
             std::string::npos);
   EXPECT_NE(with({"--target-ratio", "8"}, 2).find("a target needs samples"), std::string::npos);
   EXPECT_NE(with({"--calibrate", "a.png"}, 2).find("samples need a target"), std::string::npos);
+  with({"--max-drop", "5"}, 2);
+  with({"--max-drop", "101", "--calibrate", "a.png"}, 2);
+  with({"--max-drop", "5", "--target-ratio", "8", "--calibrate", "a.png"}, 2);
   with({"--target-ratio", "0.5", "--calibrate", "a.png"}, 2);
   with({"--target-ratio", "8", "--target-size", "9000", "--calibrate", "a.png"}, 2);
 }

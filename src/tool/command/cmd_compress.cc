@@ -25,7 +25,7 @@ struct CompressArguments {
   std::string in, out;
   std::vector<std::string> samples;
   InputFlags reading;
-  std::optional<double> ratio;
+  std::optional<double> ratio, most_drop;
   std::optional<uint64_t> size;
   std::string activations = "f32";
   bool mirror = false;
@@ -46,7 +46,8 @@ void mirror_image(InputData* image) {
   }
 }
 
-Compression squeeze(const CompressArguments& arguments, const ModelFiles& files, Graph graph, uint64_t target) {
+Compression squeeze(const CompressArguments& arguments, const ModelFiles& files, Graph graph,
+                    CompressionOptions options) {
   check(make_dense(graph));
   const ModelPtr model = load_model(files, arguments.reading.sizes);
   const SampleSet samples("--calibrate",
@@ -61,8 +62,9 @@ Compression squeeze(const CompressArguments& arguments, const ModelFiles& files,
   std::vector<size_t> all(samples.size() * (arguments.mirror ? 2 : 1));
   std::iota(all.begin(), all.end(), size_t{0});
   const SessionSettings settings = {.threads = arguments.threads, .any_size = !arguments.reading.sizes.empty()};
-  return compress_model(graph, all, sample, settings,
-                        {.target = target, .int8_activations = arguments.activations == "int8"});
+  options.images = samples.size();
+  options.int8_activations = arguments.activations == "int8";
+  return compress_model(graph, all, sample, settings, options);
 }
 
 nlohmann::ordered_json compressed_layer_json(const CompressedLayer& layer) {
@@ -82,12 +84,21 @@ nlohmann::ordered_json compression_json(const CompressArguments& arguments, cons
                                  {"ratio", static_cast<double>(before) / static_cast<double>(after)}};
   if (compression.layers.empty()) return json;
   json["loss"] = compression.loss;
+  if (const std::optional<Drop>& drop = compression.drop)
+    json["drop"] = {{"points", drop->points}, {"low", drop->low}, {"high", drop->high}};
   json["layers"] = nlohmann::ordered_json::array();
   for (const CompressedLayer& layer : compression.layers) json["layers"].push_back(compressed_layer_json(layer));
   return json;
 }
 
-void print_compression(const nlohmann::ordered_json& report) {
+void print_drop(const nlohmann::ordered_json& drop, double most) {
+  fmt::print("accuracy drops by {:.2f} points, with 95% between {:.2f} and {:.2f}, as estimated on held-out samples\n",
+             drop["points"].get<double>(), drop["low"].get<double>(), drop["high"].get<double>());
+  if (drop["high"].get<double>() > most)
+    fmt::print("these are too few samples to be sure of {} points: more would tell\n", most);
+}
+
+void print_compression(const nlohmann::ordered_json& report, double most_drop) {
   if (report.contains("layers")) {
     fmt::print("  weights    bits   zeros  sensitivity  layer\n");
     for (const auto& layer : report["layers"]) {
@@ -97,13 +108,14 @@ void print_compression(const nlohmann::ordered_json& report) {
     }
     fmt::print("outputs lose {:.4g} on the samples (KL divergence, or half the relative square error)\n",
                report["loss"].get<double>());
+    if (report.contains("drop")) print_drop(report["drop"], most_drop);
   }
   fmt::print("{} -> {} bytes, {:.2f} times smaller\n", report["input_bytes"].get<uint64_t>(),
              report["file_bytes"].get<uint64_t>(), report["ratio"].get<double>());
 }
 
 int run_compress(const CompressArguments& arguments) {
-  const bool lossy = arguments.ratio || arguments.size;
+  const bool lossy = arguments.ratio || arguments.size || arguments.most_drop;
   if (lossy && arguments.samples.empty()) throw CLI::ValidationError("--calibrate", "a target needs samples");
   if (!lossy && !arguments.samples.empty()) throw CLI::ValidationError("--calibrate", "samples need a target");
   const ModelFiles files = {arguments.in, ""};
@@ -114,15 +126,16 @@ int run_compress(const CompressArguments& arguments) {
   compression.graph = load_graph(files, options);
   const uint64_t before = std::filesystem::file_size(arguments.in);
   if (lossy) {
-    const auto by_ratio = static_cast<uint64_t>(static_cast<double>(before) / arguments.ratio.value_or(1));
-    compression = squeeze(arguments, files, std::move(compression.graph), arguments.size.value_or(by_ratio));
+    CompressionOptions options = {.target = arguments.size, .most_drop = arguments.most_drop};
+    if (arguments.ratio) options.target = static_cast<uint64_t>(static_cast<double>(before) / *arguments.ratio);
+    compression = squeeze(arguments, files, std::move(compression.graph), options);
   }
   check(write_model_file(compression.graph, arguments.out.c_str(), FileForm::coded));
   const nlohmann::ordered_json json = compression_json(arguments, compression, before);
   if (arguments.json) {
     fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   } else {
-    print_compression(json);
+    print_compression(json, arguments.most_drop.value_or(0));
   }
   return 0;
 }
@@ -136,9 +149,16 @@ Action compress_command(CLI::App& app) {
   auto* const ratio =
       app.add_option("--target-ratio", arguments->ratio, "How many times smaller than IN the file is to be");
   ratio->check(CLI::Range(1.0, 1e4).description(""))->type_name("R");
-  app.add_option("--target-size", arguments->size, "How many bytes the file is to have at most")
+  auto* const size =
+      app.add_option("--target-size", arguments->size, "How many bytes the file is to have at most")->excludes(ratio);
+  size->type_name("BYTES");
+  app.add_option("--max-drop", arguments->most_drop,
+                 "How many percentage points of accuracy a classifier may lose, estimated on every fifth sample, which "
+                 "does not calibrate")
+      ->check(CLI::Range(0.0, 100.0).description(""))
       ->excludes(ratio)
-      ->type_name("BYTES");
+      ->excludes(size)
+      ->type_name("POINTS");
   app.add_option("--calibrate", arguments->samples,
                  "Samples of the input, as for quantize: they tell which weights matter")
       ->type_name("[NAME=]FILE|DIR");

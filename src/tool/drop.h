@@ -1,0 +1,46 @@
+// What the accuracy of a classifier loses if the model changes, from samples without labels.
+//
+// The probabilities of the model before count as those of each class being right. A sample on which the changed model prefers
+// another class loses the difference between the probabilities of both. A few held-out samples show few such changes, so
+// there is a second estimate: what the log-ratio of the two best classes is off by on held-out samples is paired with the
+// ratios of all samples nearby. The larger of both counts.
+#pragma once
+
+#include <vector>
+
+#include "tool/part.h"
+
+namespace quern {
+
+// In percentage points, with the 95% interval of a bootstrap over images.
+struct Drop {
+  double points = 0, low = 0, high = 0;
+};
+
+class DropMeter {
+ public:
+  // Runs the model before. Sample i is a view of image i % images. Throws Error if the first output of the model holds no
+  // scores of one item.
+  DropMeter(const Graph& real, const std::vector<size_t>& samples, size_t images, const Sample& sample,
+            const SessionSettings& settings);
+
+  // Runs a changed model on samples that it has not seen.
+  Drop measure(const Graph& graph, const std::vector<size_t>& held_out) const;
+
+ private:
+  // A sample in the model before: its best class and the second one.
+  struct Contest {
+    size_t best, second;
+    std::vector<double> probabilities;
+    double gap;  // logarithm of the ratio of both
+  };
+  std::vector<double> probabilities_of(Part& part, size_t i) const;
+
+  const std::vector<size_t>& samples_;
+  size_t images_;
+  const Sample& sample_;
+  const SessionSettings& settings_;
+  std::vector<Contest> contests_;  // by sample
+};
+
+}  // namespace quern
