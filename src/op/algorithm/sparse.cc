@@ -431,7 +431,9 @@ class SparsePlan final : public qn_plan {
 // sparse kernels are full of pixels. Not for windows with a stride: gathering their pixels takes longer than is expected.
 // Trimmed builds have sparse kernels for layers with zeros alone. Vectors of ARM are so short that few layers are narrow.
 bool is_narrow(const Problem& p, const SpmmRow& row) {
-  if (!QN_ARCH_X86_64 || trimmed || of_bytes(row) || p.groups > 1 || 2 * static_cast<double>(p.out) > level_of(row).lanes) return false;
+  if (!QN_ARCH_X86_64 || trimmed || of_bytes(row) || p.groups > 1 ||
+      2 * static_cast<double>(p.out) > level_of(row).lanes)
+    return false;
   return p.pixels >= row.pixels && (p.pointwise || sparse_band(p, row).fits());
 }
 
