@@ -126,24 +126,26 @@ void put_pairs(const Source& from, Chunk* to) {
 void put_fours(const Source& from, Chunk* to) {
   for (size_t n = 0; n < from.channels; n += 4) {
     const size_t channels = std::min<size_t>(4, from.channels - n);
-    struct {
-      Vector<size_t> k;
-      Vector<float> w;
-    } patterns[spmm_patterns + 1];
+    size_t counts[spmm_patterns + 1] = {};
+    for (size_t k = from.begin; k < from.end; ++k) ++counts[from.pattern(k, n, channels)];
+    to->set.push_back({0, static_cast<uint16_t>(n), 0});
+    size_t index_at[spmm_patterns + 1], w_at[spmm_patterns + 1];  // where the next entry of a pattern goes
+    size_t index = to->index.size() + 2 * spmm_patterns, w = to->w.size();
+    for (size_t p = 1; p <= spmm_patterns; ++p) {
+      to->put_index(counts[p], 2);
+      index_at[p] = index, w_at[p] = w;
+      index += 2 * counts[p], w += counts[p] * ((p & 1) + (p >> 1 & 1) + (p >> 2 & 1) + (p >> 3));
+    }
+    to->index.resize(index), to->w.resize(w);
     for (size_t k = from.begin; k < from.end; ++k) {
       const unsigned pattern = from.pattern(k, n, channels);
       if (pattern == 0) continue;
-      auto& entries = patterns[pattern];
-      entries.k.push_back(from.place(k));
+      const auto place = static_cast<uint16_t>(from.place(k));
+      std::memcpy(&to->index[index_at[pattern]], &place, sizeof place);
+      index_at[pattern] += sizeof place;
       for (size_t c = 0; c < channels; ++c) {
-        if ((pattern >> c & 1) != 0) entries.w.push_back(from.take(n + c));
+        if ((pattern >> c & 1) != 0) to->w[w_at[pattern]++] = from.take(n + c);
       }
-    }
-    to->set.push_back({0, static_cast<uint16_t>(n), 0});
-    for (size_t p = 1; p <= spmm_patterns; ++p) to->put_index(patterns[p].k.size(), 2);
-    for (size_t p = 1; p <= spmm_patterns; ++p) {
-      for (const size_t k : patterns[p].k) to->put_index(k, 2);
-      to->w.insert(to->w.end(), patterns[p].w.begin(), patterns[p].w.end());
     }
   }
 }
