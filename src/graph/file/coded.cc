@@ -78,13 +78,21 @@ uint64_t work_of(std::span<const unsigned char> segment, uint64_t bytes) {
 
 // Each step maps different sums to different ones, and different words too, before the last one folds the sum.
 uint32_t checksum(std::span<const unsigned char> bytes) {
-  constexpr uint64_t prime = 0x9e3779b97f4a7c15;
-  uint64_t sum = bytes.size();
-  for (size_t i = 0; i < bytes.size(); i += sizeof sum) {
-    uint64_t word = 0;
-    std::memcpy(&word, &bytes[i], std::min(sizeof word, bytes.size() - i));
+  uint64_t sum = bytes.size(), word = 0;
+  const auto add = [&] {
+    constexpr uint64_t prime = 0x9e3779b97f4a7c15;
     sum = (sum ^ word) * prime;
     sum ^= sum >> 32;
+  };
+  size_t i = 0;
+  for (; bytes.size() - i >= sizeof word; i += sizeof word) {
+    std::memcpy(&word, &bytes[i], sizeof word);
+    add();
+  }
+  if (i < bytes.size()) {
+    word = 0;
+    std::memcpy(&word, &bytes[i], bytes.size() - i);
+    add();
   }
   return static_cast<uint32_t>(sum >> 32);
 }
