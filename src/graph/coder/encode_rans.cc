@@ -255,7 +255,8 @@ Vector<uint16_t> slots_of(const Model& model, Counts* begins) {
   Vector<uint16_t> slots(rans_total);
   for (uint32_t slot = 0; slot < rans_total; ++slot) {
     const RansTable::Entry& entry = table.find(slot);
-    slots[(*begins)[index_of(entry.symbol)] + static_cast<uint16_t>(slot + entry.offset)] = static_cast<uint16_t>(slot);
+    const uint32_t index = slot + static_cast<uint32_t>(entry.offset);
+    slots[(*begins)[index_of(entry.symbol)] + index] = static_cast<uint16_t>(slot);
   }
   return slots;
 }

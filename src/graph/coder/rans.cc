@@ -48,8 +48,7 @@ struct Words {
   static int8_t take(const RansTable& table, uint32_t* state) {
     const uint32_t slot = *state % rans_total;
     const RansTable::Entry& entry = table.find(slot);
-    const auto index = static_cast<uint16_t>(slot + entry.offset);
-    *state = entry.frequency * (*state / rans_total) + index;
+    *state = entry.frequency * (*state / rans_total) + slot + static_cast<uint32_t>(entry.offset);
     return entry.symbol;
   }
 };
@@ -125,9 +124,8 @@ RansTable::RansTable(std::span<const uint16_t, rans_symbols> frequencies) {
     if (left[s] < bucket_slots) small[smalls++] = static_cast<uint8_t>(s);
   }
   const auto give = [&](size_t bucket, size_t half, size_t symbol, uint32_t begin, uint32_t count) {
-    entries_[2 * bucket + half] = {frequencies[symbol],
-                                   static_cast<uint16_t>(given[symbol] - (bucket * bucket_slots + begin)),
-                                   static_cast<int8_t>(symbol - 128)};
+    entries_[2 * bucket + half] = {static_cast<int32_t>(given[symbol] - (bucket * bucket_slots + begin)),
+                                   frequencies[symbol], static_cast<int8_t>(symbol - 128)};
     left[symbol] = static_cast<uint16_t>(left[symbol] - count);
     given[symbol] = static_cast<uint16_t>(given[symbol] + count);
   };
@@ -219,14 +217,23 @@ qn_status RansRows::read(size_t count, int8_t* to) {
     return QN_OK;
   }
   Words words = {next_, end_};
-  for (; count > 0 && !words.missing; --count, to += depth_, ++row_) {
-    if (by_column_) {
-      decode_row(
-          depth_, [&](size_t i) -> const RansTable& { return table_of(i); }, &words, &states_, to);
+  const bool by_column = by_column_ && !classes_.empty();
+  size_t depth = depth_, columns = SIZE_MAX;
+  if (by_column && depth == rans_states) {  // f32 values: all rows are one, so that states stay in registers
+    depth *= count;
+    count = count != 0;
+    columns = rans_states - 1;
+  }
+  for (; count > 0 && !words.missing; --count, to += depth) {
+    if (by_column) {
+      const auto column = [=, tables = tables_.data(), classes = classes_.data()](size_t i) -> const RansTable& {
+        return tables[classes[i & columns]];
+      };
+      decode_row(depth, column, &words, &states_, to);
     } else {
-      const RansTable& table = table_of(row_);
+      const RansTable& table = table_of(row_++);
       decode_row(
-          depth_, [&](size_t) -> const RansTable& { return table; }, &words, &states_, to);
+          depth, [&](size_t) -> const RansTable& { return table; }, &words, &states_, to);
     }
   }
   next_ = words.next;

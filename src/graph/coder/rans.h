@@ -1,7 +1,7 @@
 // Decodes matrices of int8 weights: rANS (Duda 2013, "Asymmetric numeral systems") with a few probability tables.
 //
 // Each row has one of up to 16 tables, so that rows of like weights share one; or each column has, as suits the taps of
-// depthwise kernels. A table is an alias table (Walker 1974; Giesen 2014), of 3.3 KB instead of a slot for each of its
+// depthwise kernels. A table is an alias table (Walker 1974; Giesen 2014), of 4.3 KB instead of a slot for each of its
 // 16,384 probabilities. Four states take turns, so that a processor works on four elements at once. A stream:
 //
 //     header     6 bytes: RansHeader
@@ -64,12 +64,12 @@ class RansTable {
   explicit RansTable(std::span<const uint16_t, rans_symbols> frequencies);
 
   struct Entry {
+    int32_t offset;  // what to add to a slot to get its index
     uint16_t frequency;
-    uint16_t offset;  // what to add to a slot to get its index, modulo 2^16
     int8_t symbol;
   };
-  const Entry& find(uint32_t slot) const {
-    const uint32_t bucket = slot / bucket_slots;
+  const Entry& find(size_t slot) const {
+    const size_t bucket = slot / bucket_slots;
     return entries_[2 * bucket + (slot % bucket_slots >= own_[bucket])];
   }
 
