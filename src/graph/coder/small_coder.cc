@@ -43,6 +43,7 @@ SmallModel::SmallModel(const unsigned char* bytes, size_t stride)
     for (auto& estimates : t.estimates) estimates[i] = ((5 * other + 2) << 24) / (5 * (same + other) + 4) << 8;
   }
   for (auto& weights : t.weights) std::fill_n(weights, inputs, 12000);
+  input_[contexts] = bias;
   begin();
 }
 
@@ -94,8 +95,8 @@ void SmallModel::begin() {
       expected | in_word << 8 | uint32_t{as_expected_} << 10,
       older,
   };
-  for (uint32_t i = 0; i < contexts; ++i) contexts_[i].hash = hash(found[i], i);
-  auto& last = t.last[contexts_[1].hash >> (32 - hash_bits)];
+  for (uint32_t i = 0; i < contexts; ++i) hashes_[i] = hash(found[i], i);
+  auto& last = t.last[hashes_[1] >> (32 - hash_bits)];
   suggestions_[0] = {matched, length_};
   suggestions_[1] = {last.byte, levels + last.repeats};
   unsigned fewest = doubtful;
@@ -119,15 +120,18 @@ uint32_t SmallModel::predict() {
   const size_t row = sources * levels + ((length_ > 0 ? columns : 0) + column_) * 8 + known;
   weights_ = t.weights[first ? suggestion_.confidence : row];
   int64_t sum = int64_t{weights_[contexts]} * bias;
+  if (known % 4 == 0) {
+    for (size_t i = 0; i < contexts; ++i) lines_[i] = hash(hashes_[i], upper);
+  }
   for (size_t i = 0; i < contexts; ++i) {
-    Context& c = contexts_[i];
-    if (known % 4 == 0) c.line = hash(c.hash, upper);
-    c.slot = &t.slots[(c.line ^ lower) & 0xffff];
-    const uint32_t check = c.line >> 24;
-    if (*c.slot >> 8 != check) *c.slot = static_cast<uint16_t>(check << 8);
-    c.estimate = &t.estimates[i][*c.slot & 255];
-    c.input = t.log_odds[*c.estimate >> 20];
-    sum += int64_t{weights_[i]} * c.input;
+    uint16_t* const slot = slots_[i] = &t.slots[(lines_[i] ^ lower) & 0xffff];
+    const uint32_t check = lines_[i] >> 24 << 8, found = *slot - check;
+    // found < 256 ? found : 0, but without a branch, which would be mispredicted.
+    const uint32_t counts = found & static_cast<uint32_t>(static_cast<int32_t>((found >> 8) - 1) >> 31);
+    *slot = static_cast<uint16_t>(check | counts);
+    uint32_t* const estimate = estimates_[i] = &t.estimates[i][counts];
+    input_[i] = t.log_odds[*estimate >> 20];
+    sum += int64_t{weights_[i]} * input_[i];
   }
   const auto odds = static_cast<int>(std::clamp<int64_t>(sum >> 16, -limit, limit));
   return predicted_ = t.probability[limit + 1 + odds];
@@ -138,19 +142,17 @@ bool SmallModel::update(unsigned decision) {
   const int wanted = static_cast<int>(decision << 16);
   const int error = wanted - static_cast<int>(predicted_);
   if (error <= -negligible || error >= negligible) {
-    const auto train = [&](size_t i, int input) {
-      const int step = (input * error + (1 << 12)) >> 13;
+    for (size_t i = 0; i < inputs; ++i) {
+      const int step = (input_[i] * error + (1 << 12)) >> 13;
       weights_[i] = static_cast<int32_t>(static_cast<uint32_t>(weights_[i]) + static_cast<uint32_t>(step));
-    };
-    for (size_t i = 0; i < contexts; ++i) train(i, contexts_[i].input);
-    train(contexts, bias);
+    }
   }
-  for (const Context& c : contexts_) {
-    const unsigned slot = *c.slot;
-    *c.slot = static_cast<uint16_t>((slot & 0xff00) | t.next[decision][slot & 255]);
-    const uint32_t before = *c.estimate, updates = before & 255;
+  for (size_t i = 0; i < contexts; ++i) {
+    const unsigned slot = *slots_[i];
+    *slots_[i] = static_cast<uint16_t>((slot & 0xff00) | t.next[decision][slot & 255]);
+    const uint32_t before = *estimates_[i], updates = before & 255;
     const int step = (wanted - static_cast<int>(before >> 16)) * t.rate[updates];
-    *c.estimate = before + (static_cast<uint32_t>(step) & ~255U) + (updates < 255);
+    *estimates_[i] = before + (static_cast<uint32_t>(step) & ~255U) + (updates < 255);
   }
   bits_ = bits_ > 0 ? bits_ << 1 | decision : decision ? 256 | suggestion_.byte : 1;
   return bits_ >= 256;
@@ -163,7 +165,7 @@ void SmallModel::next() {
     uint16_t& misses = t.misses[suggestion.confidence];
     misses = static_cast<uint16_t>(misses + (((suggestion.byte == byte ? 0 : 65535) - misses) >> 5));
   }
-  auto& last = t.last[contexts_[1].hash >> (32 - hash_bits)];
+  auto& last = t.last[hashes_[1] >> (32 - hash_bits)];
   last.repeats = static_cast<unsigned char>(last.byte == byte ? last.repeats + (last.repeats < levels - 1) : 0);
   last.byte = static_cast<unsigned char>(byte);
   as_expected_ &= (expected_ & 255) == byte;

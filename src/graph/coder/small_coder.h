@@ -61,12 +61,6 @@ class SmallModel {
   struct Suggestion {
     unsigned byte, confidence;
   };
-  struct Context {
-    uint32_t hash, line;  // of the context; of the context and the upper half of the byte
-    uint16_t* slot;
-    uint32_t* estimate;
-    int input;
-  };
 
   // The byte so many bytes before the current one; 0 if there is none or `back` is 0.
   unsigned byte(size_t back) const { return back - 1 < position_ ? bytes_[position_ - back] : 0U; }
@@ -86,7 +80,11 @@ class SmallModel {
   unsigned length_ = 0;
   Suggestion suggestions_[sources];
   Suggestion suggestion_;
-  Context contexts_[contexts];
+  // Of each context. A struct for each would make the loops over contexts longer.
+  uint32_t hashes_[contexts], lines_[contexts];  // of the context; of the context and the upper half of the byte
+  uint16_t* slots_[contexts];
+  uint32_t* estimates_[contexts];
+  int32_t input_[inputs];
   int32_t* weights_;    // of the next decision
   uint32_t predicted_;  // the probability that predict() returned
 };
