@@ -1,6 +1,6 @@
 // Convolutions of any rank whose weights may be computed; transposed and deformable ones. Tensors are N, C, and then the
 // dimensions of space, as in ONNX. All are products with a matrix of columns (im2col): a row for each channel and tap of
-// the kernel, a column for each place of the output.
+// the kernel, a column for each place of the output. It is made a block of columns after the other.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -65,53 +65,78 @@ Shape taps_of(const Axes& axes) {
   return taps;
 }
 
-// Calls visit(row, column, pixel, stride, count) for each run of columns along the last dimension: `count` columns of the
-// row from `column` on show pixels from `pixel` on, each `stride` from the one before. A row is a tap. The other columns
-// show padding.
+// Some columns, which are those of the places [begin, end).
+struct Block {
+  size_t begin, end;
+  size_t size() const { return end - begin; }
+};
+
+// The most columns of `rows` elements that are made at once. Files choose the sizes of images and kernels, so that the
+// whole matrix may have any size. A block fits into a cache of level 2, or has as many columns as products need to be
+// fast, but no more than 4 MiB, or one column.
+size_t block_size(size_t rows, size_t places) {
+  constexpr size_t cached = size_t{1} << 16, most = size_t{1} << 20, enough = 128;
+  const size_t columns = std::max(cached / rows, std::min(enough, most / rows));
+  return std::clamp<size_t>(columns, 1, std::max<size_t>(1, places));
+}
+
+// Calls visit(row, column, pixel, stride, count) for each run of a block's columns along the last dimension: `count`
+// columns of the row from the block's column `column` on show pixels from `pixel` on, each `stride` from the one before.
+// A row is a tap. The other columns show padding.
 template <class Visit>
-void each_run(const Axes& axes, Visit&& visit) {
+void each_run(const Axes& axes, Block block, Visit&& visit) {
   const Axis& inner = axes.back();
   const Axes outer(axes.begin(), axes.end() - 1);
   const Shape taps = taps_of(axes), places = places_of(outer);
   const Shape pixel_strides = strides_of(pixels_of(axes));
-  Shape tap(taps.size(), 0);
+  Shape tap(taps.size(), 0), first_place(places.size(), 0), begin = first_place, end = first_place;
+  for (size_t d = places.size(), line = block.begin / inner.places; d-- > 0; line /= places[d])
+    first_place[d] = line % places[d];
   Pace pace;
-  for (size_t row = 0; row < count(taps); ++row) {
-    const size_t t = tap.back(), first = inner.first(t), last = inner.last(t);
-    Shape place(places.size(), 0);
-    for (size_t line = 0; line < count(places) && first < last; ++line) {
-      pace.did(last - first);
-      size_t pixel = inner.pixel(first, t);
-      bool inside = true;
+  for (size_t row = 0, rows = count(taps); row < rows; ++row) {
+    const size_t t = tap.back(), first_seen = inner.first(t), last_seen = inner.last(t);
+    for (size_t d = 0; d < outer.size(); ++d) {
+      begin[d] = outer[d].first(tap[d]);
+      end[d] = outer[d].last(tap[d]);
+    }
+    pace.did(1);
+    Shape place = first_place;
+    for (size_t line = block.begin - block.begin % inner.places; line < block.end && first_seen < last_seen;
+         line += inner.places) {
+      const size_t first = std::max(line + first_seen, block.begin), last = std::min(line + last_seen, block.end);
+      size_t pixel = inner.pixel(first - line, t);
+      bool inside = first < last;
       for (size_t d = 0; d < outer.size(); ++d) {
-        inside = inside && place[d] >= outer[d].first(tap[d]) && place[d] < outer[d].last(tap[d]);
+        inside = inside && place[d] >= begin[d] && place[d] < end[d];
         if (inside) pixel += outer[d].pixel(place[d], tap[d]) * pixel_strides[d];
       }
-      if (inside) visit(row, line * inner.places + first, pixel, inner.stride, last - first);
+      if (inside) {
+        pace.did(last - first);
+        visit(row, first - block.begin, pixel, inner.stride, last - first);
+      }
       for (size_t d = places.size(); d-- > 0 && ++place[d] == places[d];) place[d] = 0;
     }
     for (size_t d = taps.size(); d-- > 0 && ++tap[d] == taps[d];) tap[d] = 0;
   }
 }
 
-// Writes the columns of some channels, whose images lie one after the other.
-void gather(const Axes& axes, size_t channels, const float* images, float* columns) {
-  const size_t places = count(places_of(axes)), pixels = count(pixels_of(axes)), size = count(taps_of(axes)) * places;
+// Writes columns of some channels, whose images lie one after the other.
+void gather(const Axes& axes, Block block, size_t channels, const float* images, float* columns) {
+  const size_t pixels = count(pixels_of(axes)), size = count(taps_of(axes)) * block.size();
   std::fill_n(columns, channels * size, 0.0f);
-  each_run(axes, [&](size_t row, size_t column, size_t pixel, size_t stride, size_t n) {
+  each_run(axes, block, [&](size_t row, size_t column, size_t pixel, size_t stride, size_t n) {
     look(channels * n);
     for (size_t c = 0; c < channels; ++c) {
       const float* const from = images + c * pixels + pixel;
-      float* const to = columns + c * size + row * places + column;
+      float* const to = columns + c * size + row * block.size() + column;
       for (size_t i = 0; i < n; ++i) to[i] = from[i * stride];
     }
   });
 }
-// Adds the columns of one channel to the pixels that they show.
-void scatter(const Axes& axes, const float* columns, float* image) {
-  const size_t places = count(places_of(axes));
-  each_run(axes, [&](size_t row, size_t column, size_t pixel, size_t stride, size_t n) {
-    const float* const from = columns + row * places + column;
+// Adds columns of one channel to the pixels that they show.
+void scatter(const Axes& axes, Block block, const float* columns, float* image) {
+  each_run(axes, block, [&](size_t row, size_t column, size_t pixel, size_t stride, size_t n) {
+    const float* const from = columns + row * block.size() + column;
     for (size_t i = 0; i < n; ++i) image[pixel + i * stride] += from[i];
   });
 }
@@ -200,7 +225,7 @@ void add_bias(const Node& node, size_t input, size_t batch, size_t channels, siz
   }
 }
 
-// Multiplies the weights of each group by the columns that `fill(image, group, columns)` writes.
+// Multiplies the weights of each group by the columns that `fill(image, group, block, columns)` writes.
 template <class Fill>
 void convolve(const Run& node, const Convolution& c, Fill&& fill) {
   float* const y = node.output<float>(0);
@@ -208,23 +233,26 @@ void convolve(const Run& node, const Convolution& c, Fill&& fill) {
     std::fill_n(y, count(node.output_shape(0)), 0.0f);
     return;
   }
-  const size_t depth = Layout::product(c.in, c.taps);
-  std::vector<float> columns(Layout::product(depth, c.places));
+  const size_t depth = Layout::product(c.in, c.taps), size = block_size(depth, c.places);
+  std::vector<float> columns(Layout::product(depth, size));
   const float* const w = node.data<float>(1);
   for (size_t n = 0; n < c.batch; ++n) {
     for (size_t g = 0; g < c.groups; ++g) {
-      fill(n, g, columns.data());
-      matrix_product(c.out, c.places, depth, Factor<float>{w + g * c.out * depth, depth},
-                     Factor<float>{columns.data(), c.places}, y + (n * c.groups + g) * c.out * c.places,
-                     node.parallel());
+      for (Block block = {0, 0}; block.begin < c.places; block.begin = block.end) {
+        block.end = block.begin + std::min(size, c.places - block.begin);
+        fill(n, g, block, columns.data());
+        matrix_product(c.out, block.size(), depth, Factor<float>{w + g * c.out * depth, depth},
+                       Factor<float>{columns.data(), block.size()},
+                       y + (n * c.groups + g) * c.out * c.places + block.begin, c.places, node.parallel());
+      }
     }
   }
 }
 
 void run_conv(const Run& node) {
   const Convolution c = convolution_of(node);
-  convolve(node, c, [&](size_t n, size_t g, float* columns) {
-    gather(c.axes, c.in, node.data<float>(0) + (n * c.groups + g) * c.in * c.pixels, columns);
+  convolve(node, c, [&](size_t n, size_t g, Block block, float* columns) {
+    gather(c.axes, block, c.in, node.data<float>(0) + (n * c.groups + g) * c.in * c.pixels, columns);
   });
   add_bias(node, 2, c.batch, c.groups * c.out, c.places, node.output<float>(0));
 }
@@ -266,16 +294,21 @@ void infer_transposed(Inference& node) {
 }
 
 void add_products(const Run& node, const Convolution& c, float* y) {
-  const size_t rows = Layout::product(c.out, c.taps);
-  std::vector<float> columns(Layout::product(rows, c.places));
-  for (size_t n = 0; n < c.batch; ++n) {
-    for (size_t g = 0; g < c.groups; ++g) {
+  const size_t rows = Layout::product(c.out, c.taps), size = block_size(rows, c.places);
+  std::vector<float> columns(Layout::product(rows, size));
+  for (size_t g = 0; g < c.groups; ++g) {
+    const std::vector<float> w = transposed_copy(node.data<float>(1) + g * c.in * rows, c.in, rows, rows);
+    for (size_t n = 0; n < c.batch; ++n) {
       const float* const x = node.data<float>(0) + (n * c.groups + g) * c.in * c.places;
-      const float* const w = node.data<float>(1) + g * c.in * rows;
-      matrix_product(rows, c.places, c.in, Factor<float>{w, rows, true}, Factor<float>{x, c.places}, columns.data(),
-                     node.parallel());
-      for (size_t o = 0; o < c.out; ++o) {
-        scatter(c.axes, columns.data() + o * c.taps * c.places, y + ((n * c.groups + g) * c.out + o) * c.pixels);
+      float* const images = y + (n * c.groups + g) * c.out * c.pixels;
+      // The first tap of a pixel belongs to its last place: from the last block to the first, taps are added in order.
+      for (Block block = {c.places, c.places}; block.end > 0; block.end = block.begin) {
+        block.begin = block.end - std::min(size, block.end);
+        matrix_product(rows, block.size(), c.in, Factor<float>{w.data(), c.in},
+                       Factor<float>{x + block.begin, c.places}, columns.data(), node.parallel());
+        for (size_t o = 0; o < c.out; ++o) {
+          scatter(c.axes, block, columns.data() + o * c.taps * block.size(), images + o * c.pixels);
+        }
       }
     }
   }
@@ -322,22 +355,22 @@ float interpolated(const float* image, size_t height, size_t width, float y, flo
          down * ((1 - right) * at(top + 1, left) + right * at(top + 1, left + 1));
 }
 
-// Writes the columns of one channel. `offsets`: for each tap, an image of offsets down, and one of offsets to the right.
-void gather_deformed(const Convolution& c, const float* image, const float* offsets, const float* mask,
+// Writes columns of one channel. `offsets`: for each tap, an image of offsets down, and one of offsets to the right.
+void gather_deformed(const Convolution& c, Block block, const float* image, const float* offsets, const float* mask,
                      float* columns) {
   const Axis &rows = c.axes[0], &line = c.axes[1];
   Pace pace;
   for (size_t tap = 0; tap < c.taps; ++tap) {
     const auto down = static_cast<float>(tap / line.taps * rows.dilation) - static_cast<float>(rows.before);
     const auto right = static_cast<float>(tap % line.taps * line.dilation) - static_cast<float>(line.before);
-    for (size_t place = 0; place < c.places; ++place) {
+    for (size_t place = block.begin; place < block.end; ++place) {
       pace.did(16);
       const float y =
           static_cast<float>(place / line.places * rows.stride) + down + offsets[2 * tap * c.places + place];
       const float x =
           static_cast<float>(place % line.places * line.stride) + right + offsets[(2 * tap + 1) * c.places + place];
       const float value = interpolated(image, rows.pixels, line.pixels, y, x);
-      columns[tap * c.places + place] = mask == nullptr ? value : value * mask[tap * c.places + place];
+      *columns++ = mask == nullptr ? value : value * mask[tap * c.places + place];
     }
   }
 }
@@ -345,12 +378,13 @@ void gather_deformed(const Convolution& c, const float* image, const float* offs
 void run_deformable(const Run& node) {
   const Convolution c = convolution_of(node);
   const size_t offset_groups = offset_groups_of(node, c), channels = c.groups * c.in;
-  convolve(node, c, [&](size_t n, size_t g, float* columns) {
+  convolve(node, c, [&](size_t n, size_t g, Block block, float* columns) {
     for (size_t i = 0; i < c.in; ++i) {
       const size_t channel = g * c.in + i;
-      const size_t block = (n * offset_groups + channel / (channels / offset_groups)) * c.taps * c.places;
-      gather_deformed(c, node.data<float>(0) + (n * channels + channel) * c.pixels, node.data<float>(2) + 2 * block,
-                      node.has(4) ? node.data<float>(4) + block : nullptr, columns + i * c.taps * c.places);
+      const size_t mask = (n * offset_groups + channel / (channels / offset_groups)) * c.taps * c.places;
+      gather_deformed(c, block, node.data<float>(0) + (n * channels + channel) * c.pixels,
+                      node.data<float>(2) + 2 * mask, node.has(4) ? node.data<float>(4) + mask : nullptr,
+                      columns + i * c.taps * block.size());
     }
   });
   add_bias(node, 3, c.batch, c.groups * c.out, c.places, node.output<float>(0));

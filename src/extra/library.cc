@@ -55,8 +55,6 @@ qn_status BlockFunction::operator()(float (&block)[block_length]) const {
   return qn_plan_run(plan_.get(), &input, &output, nullptr, 0, nullptr);
 }
 
-namespace {
-
 std::vector<float> transposed_copy(const float* from, size_t rows, size_t columns, size_t distance) {
   std::vector<float> to(Layout::product(rows, columns));
   Pace pace;
@@ -66,6 +64,8 @@ std::vector<float> transposed_copy(const float* from, size_t rows, size_t column
   }
   return to;
 }
+
+namespace {
 
 // Few rows are not worth packing the other factor.
 void multiply_row(size_t n, size_t k, const float* a, Factor<float> b, float* c) {
@@ -79,10 +79,13 @@ void multiply_row(size_t n, size_t k, const float* a, Factor<float> b, float* c)
 
 }  // namespace
 
-void matrix_product(size_t m, size_t n, size_t k, Factor<float> a, Factor<float> b, float* c,
+void matrix_product(size_t m, size_t n, size_t k, Factor<float> a, Factor<float> b, float* c, size_t distance,
                     const qn_parallel* parallel) {
   if (m == 0 || n == 0) return;
-  if (k == 0) return void(std::fill_n(c, m * n, 0.0f));
+  if (k == 0) {
+    for (size_t i = 0; i < m; ++i) std::fill_n(c + i * distance, n, 0.0f);
+    return;
+  }
   std::vector<float> rows;
   if (a.transposed) {
     rows = transposed_copy(a.data, k, m, a.distance);
@@ -90,11 +93,11 @@ void matrix_product(size_t m, size_t n, size_t k, Factor<float> a, Factor<float>
   }
   constexpr size_t few = 3;
   if (m <= few && !b.transposed) {
-    for (size_t i = 0; i < m; ++i) multiply_row(n, k, a.data + i * a.distance, b, c + i * n);
+    for (size_t i = 0; i < m; ++i) multiply_row(n, k, a.data + i * a.distance, b, c + i * distance);
     return;
   }
-  check(qn_gemm_f32(m, n, k, a.data, a.distance, b.data, b.distance, b.transposed, nullptr, -INFINITY, INFINITY, c, n,
-                    parallel));
+  check(qn_gemm_f32(m, n, k, a.data, a.distance, b.data, b.distance, b.transposed, nullptr, -INFINITY, INFINITY, c,
+                    distance, parallel));
 }
 
 size_t Layout::bytes(size_t count) {

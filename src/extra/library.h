@@ -36,9 +36,14 @@ struct Factor {
   size_t distance;
   bool transposed = false;
 };
-// c [m, n] = a [m, k] * b [k, n], dense. Sums of integers wrap around.
-void matrix_product(size_t m, size_t n, size_t k, Factor<float> a, Factor<float> b, float* c,
+// c [m, n] = a [m, k] * b [k, n]. The rows of c lie `distance` elements apart; without it c is dense. Sums of integers
+// wrap around.
+void matrix_product(size_t m, size_t n, size_t k, Factor<float> a, Factor<float> b, float* c, size_t distance,
                     const qn_parallel* parallel);
+inline void matrix_product(size_t m, size_t n, size_t k, Factor<float> a, Factor<float> b, float* c,
+                           const qn_parallel* parallel) {
+  matrix_product(m, n, k, a, b, c, n, parallel);
+}
 template <class T>
 void matrix_product(size_t m, size_t n, size_t k, Factor<T> a, Factor<T> b, T* c, const qn_parallel*) {
   const size_t a_row = a.transposed ? 1 : a.distance, a_column = a.transposed ? a.distance : 1;
@@ -56,6 +61,10 @@ void matrix_product(size_t m, size_t n, size_t k, Factor<T> a, Factor<T> b, T* c
     }
   }
 }
+
+// The matrix [columns, rows] of one whose rows lie `distance` elements apart: for a factor of several products, as each
+// product copies transposed rows.
+std::vector<float> transposed_copy(const float* from, size_t rows, size_t columns, size_t distance);
 
 // Runs body(i) for all i below `count`, on the threads of `parallel` if there are any. It must not throw, and should not
 // take longer than milliseconds. Throws if the run was cancelled.

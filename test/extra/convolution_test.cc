@@ -108,6 +108,13 @@ TEST(ExtraConvolution, Transposed) {
   }
 }
 
+// Images whose columns do not fit into one block. The blocks end within lines.
+TEST(ExtraConvolution, ManyColumns) {
+  expect_near(convolution({.h = 61, .w = 67, .kh = 7, .kw = 9, .top = 3, .left = 4, .bottom = 2, .right = 5}), 1e-4);
+  expect_near(transposed({.h = 47, .w = 53, .kh = 9, .kw = 7, .stride_h = 2, .dilation_w = 2, .top = 3, .left = 9}),
+              1e-4);
+}
+
 TEST(ExtraConvolution, OneAndThreeDimensions) {
   const Elements x = floats({1, 1, 4}, {1, 2, 3, 4}), weights = floats({1, 1, 2}, {1, 10});
   expect_near({"conv", {x, weights}, {floats({1, 1, 3}, {21, 32, 43})}});
