@@ -165,9 +165,11 @@ class Mask {
     }
   }
 
-  void apply(size_t b, size_t head, float* scores) const {
-    for (size_t i = 0; i < a_.q.rows; ++i) {
-      float* const row = scores + i * a_.total;
+  // `scores` are those of the queries from `first` on.
+  void apply(size_t b, size_t head, size_t first, std::vector<float>* scores) const {
+    const size_t end_query = first + (a_.total == 0 ? 0 : scores->size() / a_.total);
+    float* row = scores->data();
+    for (size_t i = first; i < end_query; ++i, row += a_.total) {
       if (node_.has(input_mask)) add(strides_[0] * b + strides_[1] * head + strides_[2] * i, row);
       const auto total = static_cast<int64_t>(a_.total), keys = lengths_.empty() ? total : lengths_[b];
       const int64_t position = first_position(b) + static_cast<int64_t>(i);
@@ -180,11 +182,10 @@ class Mask {
 
   // The weights of queries that see no key are 0, where softmax has no answer.
   void clear_blind(const std::vector<float>& scores, std::vector<float>* weights) const {
-    for (size_t i = 0; i < a_.q.rows; ++i) {
-      const auto row = scores.begin() + static_cast<ptrdiff_t>(i * a_.total),
-                 end = row + static_cast<ptrdiff_t>(a_.total);
+    for (size_t at = 0; at < scores.size(); at += a_.total) {
+      const auto row = scores.begin() + static_cast<ptrdiff_t>(at), end = row + static_cast<ptrdiff_t>(a_.total);
       if (std::all_of(row, end, [](float x) { return x == -INFINITY; }))
-        std::fill_n(weights->begin() + (row - scores.begin()), a_.total, 0.0f);
+        std::fill_n(weights->begin() + static_cast<ptrdiff_t>(at), a_.total, 0.0f);
     }
   }
 
@@ -230,43 +231,47 @@ void run_attention(const Run& node) {
   const Cache v = cache_of(node, a.v, input_v, input_past_v, output_v);
   if (a.q.rows == 0) return;  // also where a hostile file has no end of heads without queries
   const Mask mask(node, a);
-  const size_t n = Layout::product(a.q.rows, a.total);
   const float softcap = node.number("softcap", 0),
               scale = node.number("scale", 1 / std::sqrt(static_cast<float>(a.q.size)));
   const int64_t wanted = node.wants(output_scores) ? node.integer("scores", 0) : -1;
-  std::vector<float> scores(n), weights(n), result(Layout::product(a.q.rows, a.v.size));
-  const Plan softmax = n == 0 ? nullptr : plan_softmax(a.q.rows, a.total);
+  // Blocks of equally many queries, so that they have one plan: the last one may repeat queries of the one before.
+  // Products pack all keys and values for each block.
+  const size_t most = block_size(std::max<size_t>(a.total, 1), a.q.rows, 512), blocks = (a.q.rows + most - 1) / most;
+  const size_t rows = (a.q.rows + blocks - 1) / blocks, n = Layout::product(rows, a.total);
+  std::vector<float> scores(n), weights(n);
+  const Plan softmax = n == 0 ? nullptr : plan_softmax(rows, a.total);
   const Buffer workspace(softmax ? qn_plan_workspace_size(softmax.get()) : 0);
   Heads y = a.q;
   y.size = a.v.size;
+  const auto attend = [&](size_t b, size_t h, size_t first) {
+    const auto show = [&](int64_t mode, const std::vector<float>& what) {
+      if (mode != wanted) return;
+      float* const to = node.output<float>(output_scores);
+      std::copy(what.begin(), what.end(), to + ((b * a.q.heads + h) * a.q.rows + first) * a.total);
+    };
+    const float* const q = node.data<float>(input_q) + a.q.at(b, h) + first * a.q.distance();
+    const Factor<float> keys = {k.data + k.heads.at(b, h / a.group), k.heads.distance(), true};
+    matrix_product(rows, a.total, a.q.size, Factor<float>{q, a.q.distance()}, keys, scores.data(), node.parallel());
+    for (float& score : scores) score *= scale;
+    show(0, scores);
+    if (softcap > 0) {
+      Pace pace;
+      for (float& score : scores) pace.did(16), score = softcap * std::tanh(score / softcap);
+    }
+    show(1, scores);
+    look(n);
+    mask.apply(b, h, first, &scores);
+    show(2, scores);
+    if (softmax) run_plan(softmax.get(), scores.data(), weights.data(), workspace.data(), node.parallel());
+    mask.clear_blind(scores, &weights);
+    show(3, weights);
+    matrix_product(rows, a.v.size, a.total, Factor<float>{weights.data(), a.total},
+                   Factor<float>{v.data + v.heads.at(b, h / a.group), v.heads.distance()},
+                   node.output<float>(output_y) + y.at(b, h) + first * y.distance(), y.distance(), node.parallel());
+  };
   for (size_t b = 0; b < a.q.batch; ++b) {
     for (size_t h = 0; h < a.q.heads; ++h) {
-      const auto show = [&](int64_t mode, const std::vector<float>& what) {
-        if (mode == wanted)
-          std::copy(what.begin(), what.end(), node.output<float>(output_scores) + (b * a.q.heads + h) * n);
-      };
-      matrix_product(
-          a.q.rows, a.total, a.q.size, Factor<float>{node.data<float>(input_q) + a.q.at(b, h), a.q.distance()},
-          Factor<float>{k.data + k.heads.at(b, h / a.group), k.heads.distance(), true}, scores.data(), node.parallel());
-      for (float& score : scores) score *= scale;
-      show(0, scores);
-      if (softcap > 0) {
-        Pace pace;
-        for (float& score : scores) pace.did(16), score = softcap * std::tanh(score / softcap);
-      }
-      show(1, scores);
-      look(n);
-      mask.apply(b, h, scores.data());
-      show(2, scores);
-      if (softmax) run_plan(softmax.get(), scores.data(), weights.data(), workspace.data(), node.parallel());
-      mask.clear_blind(scores, &weights);
-      show(3, weights);
-      matrix_product(a.q.rows, a.v.size, a.total, Factor<float>{weights.data(), a.total},
-                     Factor<float>{v.data + v.heads.at(b, h / a.group), v.heads.distance()}, result.data(),
-                     node.parallel());
-      for (size_t i = 0; i < a.q.rows; ++i) {
-        std::copy_n(result.data() + i * y.size, y.size, node.output<float>(output_y) + y.at(b, h) + i * y.distance());
-      }
+      for (size_t block = 0; block < blocks; ++block) attend(b, h, std::min(block * rows, a.q.rows - rows));
     }
   }
 }

@@ -65,20 +65,13 @@ Shape taps_of(const Axes& axes) {
   return taps;
 }
 
+constexpr size_t enough_columns = 128;  // of a block
+
 // Some columns, which are those of the places [begin, end).
 struct Block {
   size_t begin, end;
   size_t size() const { return end - begin; }
 };
-
-// The most columns of `rows` elements that are made at once. Files choose the sizes of images and kernels, so that the
-// whole matrix may have any size. A block fits into a cache of level 2, or has as many columns as products need to be
-// fast, but no more than 4 MiB, or one column.
-size_t block_size(size_t rows, size_t places) {
-  constexpr size_t cached = size_t{1} << 16, most = size_t{1} << 20, enough = 128;
-  const size_t columns = std::max(cached / rows, std::min(enough, most / rows));
-  return std::clamp<size_t>(columns, 1, std::max<size_t>(1, places));
-}
 
 // Calls visit(row, column, pixel, stride, count) for each run of a block's columns along the last dimension: `count`
 // columns of the row from the block's column `column` on show pixels from `pixel` on, each `stride` from the one before.
@@ -233,7 +226,7 @@ void convolve(const Run& node, const Convolution& c, Fill&& fill) {
     std::fill_n(y, count(node.output_shape(0)), 0.0f);
     return;
   }
-  const size_t depth = Layout::product(c.in, c.taps), size = block_size(depth, c.places);
+  const size_t depth = Layout::product(c.in, c.taps), size = block_size(depth, c.places, enough_columns);
   std::vector<float> columns(Layout::product(depth, size));
   const float* const w = node.data<float>(1);
   for (size_t n = 0; n < c.batch; ++n) {
@@ -294,7 +287,7 @@ void infer_transposed(Inference& node) {
 }
 
 void add_products(const Run& node, const Convolution& c, float* y) {
-  const size_t rows = Layout::product(c.out, c.taps), size = block_size(rows, c.places);
+  const size_t rows = Layout::product(c.out, c.taps), size = block_size(rows, c.places, enough_columns);
   std::vector<float> columns(Layout::product(rows, size));
   for (size_t g = 0; g < c.groups; ++g) {
     const std::vector<float> w = transposed_copy(node.data<float>(1) + g * c.in * rows, c.in, rows, rows);

@@ -66,6 +66,15 @@ void matrix_product(size_t m, size_t n, size_t k, Factor<T> a, Factor<T> b, T* c
 // product copies transposed rows.
 std::vector<float> transposed_copy(const float* from, size_t rows, size_t columns, size_t distance);
 
+// How many of `count` rows (or columns) of a matrix are made at once, of `length` elements each. Files choose both numbers,
+// so that the whole matrix may have any size. A block fits into a cache of level 2, or has `enough` rows for products to
+// be fast, but no more than 4 MiB, or one row.
+inline size_t block_size(size_t length, size_t count, size_t enough) {
+  constexpr size_t cached = size_t{1} << 16, most = size_t{1} << 20;
+  const size_t size = std::max(cached / length, std::min(enough, most / length));
+  return std::clamp<size_t>(size, 1, std::max<size_t>(1, count));
+}
+
 // Runs body(i) for all i below `count`, on the threads of `parallel` if there are any. It must not throw, and should not
 // take longer than milliseconds. Throws if the run was cancelled.
 template <class Body>

@@ -128,6 +128,9 @@ TEST(ExtraAttention, Forms) {
       {.past = 3, .causal = true, .left = 2, .right = 1},
       {.causal = true, .scores = 3, .lengths = {4, 2}},  // the second item's first query comes before all keys
       {.left = 0, .right = 0, .lengths = {5, 1}},
+      // Several blocks of queries.
+      {.batch = 1, .queries = 129, .keys = 500, .past = 41, .causal = true, .scores = 3},
+      {.queries = 271, .keys = 520, .left = 60, .right = 7, .scores = 1, .mask = mask(271, 510), .lengths = {300, 520}},
       {.mask = {QN_BOOL, {3, 5}, {1, 0, 1, 1, 0, 1, 1, 1, 1, 1, 0, 0, 1, 0, 0}}},
   };
   for (Heads& a : cases) {

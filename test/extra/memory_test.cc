@@ -44,5 +44,11 @@ TEST(ExtraMemory, Columns) {
          {any}});
 }
 
+// A score for each query and key would be 64 MiB.
+TEST(ExtraMemory, Attention) {
+  const Elements any = floats({}, {}), x = random_floats({1, 1, 4096, 2});
+  check({"attention", {x, x, x}, {any}});
+}
+
 }  // namespace memory_test
 }  // namespace quern::test
