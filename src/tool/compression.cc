@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -242,7 +244,34 @@ CompressedLayer Compressor::layer_row(size_t i, double bits, const Graph& graph)
   return row;
 }
 
-Compression compress_to_size(Compressor& compressor, uint64_t target) {
+// The time that a search has.
+class Patience {
+ public:
+  explicit Patience(std::optional<double> seconds) : seconds_(seconds) {}
+  bool ends() const {
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin_;
+    return seconds_ && passed.count() > *seconds_;
+  }
+
+ private:
+  std::optional<double> seconds_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+// The layers that stand in the way of fewer bytes.
+std::string largest_layers(std::vector<CompressedLayer> layers) {
+  constexpr size_t most = 3;
+  std::sort(layers.begin(), layers.end(),
+            [](const CompressedLayer& a, const CompressedLayer& b) { return a.bits > b.bits; });
+  double all = 0;
+  for (const CompressedLayer& layer : layers) all += layer.bits;
+  std::string text;
+  for (size_t i = 0; i < std::min(most, layers.size()); ++i)
+    text += fmt::format("{}{} ({:.0f}%)", i == 0 ? "" : ", ", layers[i].name, 100 * layers[i].bits / all);
+  return text;
+}
+
+Compression compress_to_size(Compressor& compressor, uint64_t target, const Patience& patience) {
   double wanted_bits = 8.0 * static_cast<double>(target);
   Compression best;
   constexpr int passes = 6;
@@ -255,46 +284,40 @@ Compression compress_to_size(Compressor& compressor, uint64_t target) {
         fits ? best.file_bytes > target || made.file_bytes > best.file_bytes : made.file_bytes < best.file_bytes;
     wanted_bits *= static_cast<double>(target) / static_cast<double>(made.file_bytes) * (1 - margin);
     if (first || better) best = std::move(made);
-    if (best.file_bytes <= target && static_cast<double>(best.file_bytes) >= close * static_cast<double>(target)) break;
+    const bool ends = patience.ends() || static_cast<double>(best.file_bytes) >= close * static_cast<double>(target);
+    if (best.file_bytes <= target && ends) break;
   }
   if (best.file_bytes > target) {
-    throw Error(fmt::format("the file would have {} bytes at least, not {}", best.file_bytes, target));
+    throw Error(fmt::format("the file would have {} bytes at least, not {}; most of it is {}", best.file_bytes, target,
+                            largest_layers(best.layers)));
   }
   return best;
 }
 
-// Bisects the bits of a weight.
-Compression compress_within_drop(const Graph& real, const std::vector<size_t>& samples, const Sample& sample,
-                                 const SessionSettings& settings, const CompressionOptions& options) {
-  const SampleSplit split = split_samples(options.images);
-  const auto views_of = [&](const std::vector<size_t>& images) {
-    std::vector<size_t> views;
-    for (const size_t i : samples) {
-      if (std::binary_search(images.begin(), images.end(), i % options.images)) views.push_back(i);
-    }
-    return views;
-  };
-  const std::vector<size_t> calibration = views_of(split.calibration), held_out = views_of(split.measured);
-  const DropMeter meter(real, samples, options.images, sample, settings);
-  Compressor compressor(real, calibration, sample, settings, options.int8_activations);
-  const auto made_with = [&](double bits_per_weight) {
-    Compression made = compressor.compress(compressor.price_for(bits_per_weight * compressor.weights()));
-    made.drop = meter.measure(made.graph, held_out);
-    return made;
-  };
+// The samples that are views of these images, which are in order.
+std::vector<size_t> views_of(const std::vector<size_t>& samples, size_t all_images, const std::vector<size_t>& images) {
+  std::vector<size_t> views;
+  std::copy_if(samples.begin(), samples.end(), std::back_inserter(views),
+               [&](size_t i) { return std::binary_search(images.begin(), images.end(), i % all_images); });
+  return views;
+}
+
+// Bisects the bits of a weight. `make(bits)` measures the drop, too.
+template <class Make>
+Compression compress_within_drop(double most, const Patience& patience, const Make& make) {
   constexpr double most_bits = 8, least_bits = 0.5;
-  Compression best = made_with(most_bits);
-  const double most = *options.most_drop;
+  constexpr int passes = 7;
+  Compression best = make(most_bits);
   const bool certain = best.drop->high <= most;
   const auto fits = [&](const Drop& drop) { return (certain ? drop.high : drop.points) <= most; };
   if (!fits(*best.drop)) {
-    throw Error(fmt::format("with all bits the model loses {:.2f} points, not {}", best.drop->points, most));
+    throw Error(fmt::format("with {} bits for each weight the model loses {:.2f} points, not {}", most_bits,
+                            best.drop->points, most));
   }
-  constexpr int passes = 7;
   double enough = most_bits, few = least_bits;
-  for (int pass = 0; pass < passes; ++pass) {
+  for (int pass = 0; pass < passes && !patience.ends(); ++pass) {
     const double bits = std::sqrt(enough * few);
-    Compression made = made_with(bits);
+    Compression made = make(bits);
     if (fits(*made.drop)) {
       enough = bits;
       best = std::move(made);
@@ -302,7 +325,6 @@ Compression compress_within_drop(const Graph& real, const std::vector<size_t>& s
       few = bits;
     }
   }
-  best.loss = compressor.loss(best.graph);
   return best;
 }
 
@@ -310,9 +332,23 @@ Compression compress_within_drop(const Graph& real, const std::vector<size_t>& s
 
 Compression compress_model(const Graph& real, const std::vector<size_t>& samples, const Sample& sample,
                            const SessionSettings& settings, const CompressionOptions& options) {
-  if (options.most_drop) return compress_within_drop(real, samples, sample, settings, options);
-  Compressor compressor(real, samples, sample, settings, options.int8_activations);
-  Compression best = compress_to_size(compressor, *options.target);
+  const Patience patience(options.seconds);
+  const SampleSplit split = split_samples(options.images);
+  const std::vector<size_t> calibration =
+      options.most_drop ? views_of(samples, options.images, split.calibration) : samples;
+  Compressor compressor(real, calibration, sample, settings, options.int8_activations);
+  Compression best;
+  if (options.target) {
+    best = compress_to_size(compressor, *options.target, patience);
+  } else {
+    const std::vector<size_t> held_out = views_of(samples, options.images, split.measured);
+    const DropMeter meter(real, samples, options.images, sample, settings);
+    best = compress_within_drop(*options.most_drop, patience, [&](double bits_per_weight) {
+      Compression made = compressor.compress(compressor.price_for(bits_per_weight * compressor.weights()));
+      made.drop = meter.measure(made.graph, held_out);
+      return made;
+    });
+  }
   best.loss = compressor.loss(best.graph);
   return best;
 }

@@ -31,7 +31,9 @@ struct CompressionOptions {
   std::optional<uint64_t> target = {};   // bytes that the file has at most
   std::optional<double> most_drop = {};  // percentage points of accuracy that may be lost
   size_t images = 1;                     // sample i is a view of image i % images
-  bool int8_activations = false;         // nodes compute in int8 where they can
+  std::optional<double> seconds =
+      {};                         // after them the search ends with the best so far, as soon as one keeps the limit
+  bool int8_activations = false;  // nodes compute in int8 where they can
 };
 
 // Compresses a dense, optimized graph: its weights become levels in int8, chosen by rate and distortion

@@ -25,7 +25,8 @@ struct CompressArguments {
   std::string in, out;
   std::vector<std::string> samples;
   InputFlags reading;
-  std::optional<double> ratio, most_drop;
+  std::optional<double> ratio, most_drop, seconds;
+  bool dry_run = false;
   std::optional<uint64_t> size;
   std::string activations = "f32";
   bool mirror = false;
@@ -76,9 +77,7 @@ nlohmann::ordered_json compressed_layer_json(const CompressedLayer& layer) {
           {"sensitivity", layer.sensitivity}};
 }
 
-nlohmann::ordered_json compression_json(const CompressArguments& arguments, const Compression& compression,
-                                        uint64_t before) {
-  const uint64_t after = std::filesystem::file_size(arguments.out);
+nlohmann::ordered_json compression_json(const Compression& compression, uint64_t before, uint64_t after) {
   nlohmann::ordered_json json = {{"input_bytes", before},
                                  {"file_bytes", after},
                                  {"ratio", static_cast<double>(before) / static_cast<double>(after)}};
@@ -114,6 +113,17 @@ void print_compression(const nlohmann::ordered_json& report, double most_drop) {
              report["file_bytes"].get<uint64_t>(), report["ratio"].get<double>());
 }
 
+// Returns the size of the file, which a dry run does not write.
+uint64_t write_coded(const Graph& graph, const CompressArguments& arguments) {
+  if (!arguments.dry_run) {
+    check(write_model_file(graph, arguments.out.c_str(), FileForm::coded));
+    return std::filesystem::file_size(arguments.out);
+  }
+  Vector<unsigned char> file;
+  check(write_model(graph, &file, FileForm::coded));
+  return file.size();
+}
+
 int run_compress(const CompressArguments& arguments) {
   const bool lossy = arguments.ratio || arguments.size || arguments.most_drop;
   if (lossy && arguments.samples.empty()) throw CLI::ValidationError("--calibrate", "a target needs samples");
@@ -126,12 +136,13 @@ int run_compress(const CompressArguments& arguments) {
   compression.graph = load_graph(files, options);
   const uint64_t before = std::filesystem::file_size(arguments.in);
   if (lossy) {
-    CompressionOptions options = {.target = arguments.size, .most_drop = arguments.most_drop};
+    CompressionOptions options = {
+        .target = arguments.size, .most_drop = arguments.most_drop, .seconds = arguments.seconds};
     if (arguments.ratio) options.target = static_cast<uint64_t>(static_cast<double>(before) / *arguments.ratio);
     compression = squeeze(arguments, files, std::move(compression.graph), options);
   }
-  check(write_model_file(compression.graph, arguments.out.c_str(), FileForm::coded));
-  const nlohmann::ordered_json json = compression_json(arguments, compression, before);
+  const uint64_t after = write_coded(compression.graph, arguments);
+  const nlohmann::ordered_json json = compression_json(compression, before, after);
   if (arguments.json) {
     fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   } else {
@@ -167,6 +178,11 @@ Action compress_command(CLI::App& app) {
       ->check(CLI::IsMember({"int8", "f32"}).description(""))
       ->type_name("NAME")
       ->capture_default_str();
+  app.add_option("--timeout", arguments->seconds,
+                 "After so many seconds the search ends with the best so far, as soon as one keeps the limit")
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->type_name("SECONDS");
+  app.add_flag("--dry-run", arguments->dry_run, "Only report: write no file");
   app.add_flag("--mirror", arguments->mirror, "Mirrored images are samples, too");
   add_input_flags(app, &arguments->reading);
   add_threads(app, &arguments->threads);
