@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <random>
+#include <utility>
 
 #include "convert/common/error.h"
 #include "tool/input/classes.h"
@@ -73,11 +74,11 @@ class PerImage {
 
 }  // namespace
 
-DropMeter::DropMeter(const Graph& real, const std::vector<size_t>& samples, size_t images, const Sample& sample,
+DropMeter::DropMeter(const Graph& real, std::vector<size_t> samples, size_t images, Sample sample,
                      const SessionSettings& settings)
-    : samples_(samples), images_(images), sample_(sample), settings_(settings) {
+    : samples_(std::move(samples)), images_(images), sample_(std::move(sample)), settings_(settings) {
   Part part(real, settings);
-  for (const size_t i : samples) {
+  for (const size_t i : samples_) {
     std::vector<double> p = probabilities_of(part, i);
     const std::vector<size_t> best = best_classes(p, 2);
     const double gap = log_ratio(p[best[0]], p[best[1]]);

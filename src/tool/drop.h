@@ -21,7 +21,7 @@ class DropMeter {
  public:
   // Runs the model before. Sample i is a view of image i % images. Throws Error if the first output of the model holds no
   // scores of one item.
-  DropMeter(const Graph& real, const std::vector<size_t>& samples, size_t images, const Sample& sample,
+  DropMeter(const Graph& real, std::vector<size_t> samples, size_t images, Sample sample,
             const SessionSettings& settings);
 
   // Runs a changed model on samples that it has not seen.
@@ -36,10 +36,10 @@ class DropMeter {
   };
   std::vector<double> probabilities_of(Part& part, size_t i) const;
 
-  const std::vector<size_t>& samples_;
+  std::vector<size_t> samples_;
   size_t images_;
-  const Sample& sample_;
-  const SessionSettings& settings_;
+  Sample sample_;
+  SessionSettings settings_;
   std::vector<Contest> contests_;  // by sample
 };
 

@@ -13,14 +13,24 @@ std::atomic<size_t> largest{0};  // request to operator new, in bytes
 }  // namespace memory_test
 }  // namespace quern::test
 
-void* operator new(size_t size) {
+// All forms but the aligned ones: those of a sanitizer would not fit to these.
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
   std::atomic<size_t>& largest = quern::test::memory_test::largest;
   for (size_t before = largest; size > before && !largest.compare_exchange_weak(before, size);) {}
-  if (void* const data = std::malloc(size == 0 ? 1 : size)) return data;
+  return std::malloc(size == 0 ? 1 : size);
+}
+void* operator new(size_t size) {
+  if (void* const data = operator new(size, std::nothrow)) return data;
   throw std::bad_alloc();
 }
+void* operator new[](size_t size) { return operator new(size); }
+void* operator new[](size_t size, const std::nothrow_t&) noexcept { return operator new(size, std::nothrow); }
 void operator delete(void* data) noexcept { std::free(data); }
 void operator delete(void* data, size_t) noexcept { std::free(data); }
+void operator delete(void* data, const std::nothrow_t&) noexcept { std::free(data); }
+void operator delete[](void* data) noexcept { std::free(data); }
+void operator delete[](void* data, size_t) noexcept { std::free(data); }
+void operator delete[](void* data, const std::nothrow_t&) noexcept { std::free(data); }
 
 namespace quern::test {
 namespace memory_test {
