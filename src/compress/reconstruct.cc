@@ -389,6 +389,7 @@ qn_status Reconstruction::finish(Graph& quantized) {
   factorize_moments();
   Layer layer = layer_of(quantized);
   const size_t rows = channels(), n = depth_, run = format_.run(n), runs = divide_up(n, run);
+  const Vector<double> exact(rows * groups_, 0.0);  // steps of biases
   for (size_t group = 0; group < groups_; ++group) {
     Vector<double> weights, best(n);
     Vector<bool> fits;
@@ -410,7 +411,7 @@ qn_status Reconstruction::finish(Graph& quantized) {
     };
     const auto choose = [&](size_t, size_t, double steps) { return format_.nearest(steps); };
     QN_TRY(rounder.round(format_.block == 0 ? rounded_together : format_.block, scale, choose));
-    put(group, fits, levels.data(), scales.data(), Vector<double>(rows * groups_, 0.0), &layer);
+    put(group, fits, levels.data(), scales.data(), exact, &layer);
   }
   set_layer(quantized, layer);
   return QN_OK;

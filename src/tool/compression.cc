@@ -330,18 +330,19 @@ Compression compress_within_drop(double most, const Patience& patience, const Ma
 
 }  // namespace
 
-Compression compress_model(const Graph& real, const std::vector<size_t>& samples, const Sample& sample,
-                           const SessionSettings& settings, const CompressionOptions& options) {
+Compression compress_model(const Graph& real, size_t samples, const Sample& sample, const SessionSettings& settings,
+                           const CompressionOptions& options) {
   const Patience patience(options.seconds);
   const SampleSplit split = split_samples(options.images);
-  const std::vector<size_t> calibration =
-      options.most_drop ? views_of(samples, options.images, split.calibration) : samples;
+  std::vector<size_t> calibration(samples);
+  std::iota(calibration.begin(), calibration.end(), size_t{0});
+  const std::vector<size_t> held_out = views_of(calibration, options.images, split.measured);
+  if (options.most_drop) calibration = views_of(calibration, options.images, split.calibration);
   Compressor compressor(real, calibration, sample, settings, options.int8_activations);
   Compression best;
   if (options.target) {
     best = compress_to_size(compressor, *options.target, patience);
   } else {
-    const std::vector<size_t> held_out = views_of(samples, options.images, split.measured);
     const DropMeter meter(real, samples, options.images, sample, settings);
     best = compress_within_drop(*options.most_drop, patience, [&](double bits_per_weight) {
       Compression made = compressor.compress(compressor.price_for(bits_per_weight * compressor.weights()));

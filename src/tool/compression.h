@@ -36,11 +36,11 @@ struct CompressionOptions {
   bool int8_activations = false;  // nodes compute in int8 where they can
 };
 
-// Compresses a dense, optimized graph: its weights become levels in int8, chosen by rate and distortion
+// Compresses a dense, optimized graph on samples 0 to `samples` - 1: its weights become levels in int8, chosen by rate and distortion
 // (compress/reconstruct.h). For `most_drop` every fifth image is held out and measured (drop.h): the upper end of the interval
 // keeps to the limit, or the middle, if there are too few samples for the other. Throws Error if a limit can't be kept. Shows
 // progress bars.
-Compression compress_model(const Graph& real, const std::vector<size_t>& samples, const Sample& sample,
-                           const SessionSettings& settings, const CompressionOptions& options);
+Compression compress_model(const Graph& real, size_t samples, const Sample& sample, const SessionSettings& settings,
+                           const CompressionOptions& options);
 
 }  // namespace quern

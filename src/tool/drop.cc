@@ -74,11 +74,10 @@ class PerImage {
 
 }  // namespace
 
-DropMeter::DropMeter(const Graph& real, std::vector<size_t> samples, size_t images, Sample sample,
-                     const SessionSettings& settings)
-    : samples_(std::move(samples)), images_(images), sample_(std::move(sample)), settings_(settings) {
+DropMeter::DropMeter(const Graph& real, size_t count, size_t images, Sample sample, const SessionSettings& settings)
+    : images_(images), sample_(std::move(sample)), settings_(settings) {
   Part part(real, settings);
-  for (const size_t i : samples_) {
+  for (size_t i = 0; i < count; ++i) {
     std::vector<double> p = probabilities_of(part, i);
     const std::vector<size_t> best = best_classes(p, 2);
     const double gap = log_ratio(p[best[0]], p[best[1]]);
@@ -94,6 +93,9 @@ std::vector<double> DropMeter::probabilities_of(Part& part, size_t i) const {
   if (scores.size() < 2 || *std::max_element(shape.begin(), shape.end()) != scores.size()) {
     throw Error(fmt::format("output {} holds no scores of one item: accuracy needs a classifier", output.name));
   }
+  if (!std::all_of(scores.begin(), scores.end(), [](double score) { return std::isfinite(score); })) {
+    throw Error(fmt::format("output {} holds scores that are not finite, for sample {}", output.name, i));
+  }
   return probabilities(std::move(scores));
 }
 
@@ -101,18 +103,18 @@ Drop DropMeter::measure(const Graph& graph, const std::vector<size_t>& held_out)
   std::vector<Change> changes;
   PerImage direct, paired;
   Part part(graph, settings_);
-  for (const size_t n : held_out) {
-    const Contest& before = contests_[n];
-    const std::vector<double> after = probabilities_of(part, samples_[n]);
+  for (const size_t i : held_out) {
+    const Contest& before = contests_[i];
+    const std::vector<double> after = probabilities_of(part, i);
     changes.push_back({before.gap, log_ratio(after[before.best], after[before.second]) - before.gap});
     const std::vector<double>& p = before.probabilities;
-    direct.add(samples_[n] % images_, p[before.best] - p[best_classes(after, 1)[0]]);
+    direct.add(i % images_, p[before.best] - p[best_classes(after, 1)[0]]);
   }
   std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.gap < b.gap; });
-  for (size_t n = 0; n < samples_.size(); ++n) {
-    const Contest& before = contests_[n];
+  for (size_t i = 0; i < contests_.size(); ++i) {
+    const Contest& before = contests_[i];
     const double cost = before.probabilities[before.best] - before.probabilities[before.second];
-    paired.add(samples_[n] % images_, cost * part_lost(changes, before.gap));
+    paired.add(i % images_, cost * part_lost(changes, before.gap));
   }
   const Drop a = direct.drop(), b = paired.drop();
   return {std::max(a.points, b.points), std::max(a.low, b.low), std::max(a.high, b.high)};

@@ -19,10 +19,9 @@ struct Drop {
 
 class DropMeter {
  public:
-  // Runs the model before. Sample i is a view of image i % images. Throws Error if the first output of the model holds no
-  // scores of one item.
-  DropMeter(const Graph& real, std::vector<size_t> samples, size_t images, Sample sample,
-            const SessionSettings& settings);
+  // Runs the model before on samples 0 to count - 1. Sample i is a view of image i % images. Throws Error if the first output
+  // of the model holds no scores of one item, or some that are not finite. So does measure().
+  DropMeter(const Graph& real, size_t count, size_t images, Sample sample, const SessionSettings& settings);
 
   // Runs a changed model on samples that it has not seen.
   Drop measure(const Graph& graph, const std::vector<size_t>& held_out) const;
@@ -36,7 +35,6 @@ class DropMeter {
   };
   std::vector<double> probabilities_of(Part& part, size_t i) const;
 
-  std::vector<size_t> samples_;
   size_t images_;
   Sample sample_;
   SessionSettings settings_;

@@ -69,9 +69,8 @@ double true_points(float noise, size_t count) {
 }
 
 TEST(Drop, IsNothingForTheSameModel) {
-  const std::vector<size_t> samples = first(40);
-  const DropMeter meter(classifier(0), samples, 40, sample, {});
-  const Drop drop = meter.measure(classifier(0), samples);
+  const DropMeter meter(classifier(0), 40, 40, sample, {});
+  const Drop drop = meter.measure(classifier(0), first(40));
   EXPECT_EQ(drop.points, 0);
   EXPECT_EQ(drop.high, 0);
 }
@@ -81,8 +80,7 @@ TEST(Drop, IntervalsHoldWhatIsTrue) {
     SCOPED_TRACE(noise);
     const double expected = true_points(noise, 5000);
     for (const size_t count : {200, 1000}) {
-      const std::vector<size_t> samples = first(count), held_out(samples.begin(), samples.begin() + count / 5);
-      const Drop drop = DropMeter(classifier(0), samples, count, sample, {}).measure(classifier(noise), held_out);
+      const Drop drop = DropMeter(classifier(0), count, count, sample, {}).measure(classifier(noise), first(count / 5));
       EXPECT_LE(drop.low, drop.points);
       EXPECT_LE(drop.points, drop.high);
       EXPECT_GE(drop.high, expected);
@@ -92,20 +90,31 @@ TEST(Drop, IntervalsHoldWhatIsTrue) {
 }
 
 TEST(Drop, ViewsOfAnImageCountAsOne) {
-  const std::vector<size_t> once = first(50);
-  std::vector<size_t> twice = once;
-  twice.insert(twice.end(), once.begin(), once.end());
-  const Drop one = DropMeter(classifier(0), once, 50, sample, {}).measure(classifier(0.3f), once);
-  std::vector<size_t> all = first(100);
-  const Drop two = DropMeter(classifier(0), twice, 50, sample, {}).measure(classifier(0.3f), all);
+  const auto same = [](const qn_model* model, const qn_session* session, size_t i) {
+    return sample(model, session, i % 50);
+  };
+  const Drop one = DropMeter(classifier(0), 50, 50, same, {}).measure(classifier(0.3f), first(50));
+  const Drop two = DropMeter(classifier(0), 100, 50, same, {}).measure(classifier(0.3f), first(100));
   EXPECT_GT(one.points, 0);
   EXPECT_NEAR(one.high - one.low, two.high - two.low, 0.25 * (one.high - one.low));
+}
+
+TEST(Drop, RefusesScoresThatAreNotFinite) {
+  const auto endless = [](const qn_model* model, const qn_session*, size_t) {
+    const std::vector<float> scores(classes, INFINITY);
+    return std::vector<InputData>{{input_ports(model)[0].tensor, floats_as(scores, QN_F32)}};
+  };
+  try {
+    DropMeter(classifier(0.3f), 1, 1, endless, {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("output prob holds scores that are not finite"), std::string::npos);
+  }
 }
 
 TEST(Drop, NeedsScores) {
   zoo::Builder b("image", 1);
   b.output("out", b.conv("conv", b.input(4), {2, 1, 1, zoo::Activation::none}).tensor);
-  const std::vector<size_t> samples = first(1);
   const auto image = [](const qn_model* model, const qn_session*, size_t) {
     const qn_tensor tensor = input_ports(model)[0].tensor;
     return std::vector<InputData>{{tensor, std::vector<unsigned char>(qn_tensor_bytes(&tensor))}};
@@ -113,7 +122,7 @@ TEST(Drop, NeedsScores) {
   Graph graph = b.finish();
   check(infer_shapes(graph));
   try {
-    DropMeter(graph, samples, 1, image, {});
+    DropMeter(graph, 1, 1, image, {});
     FAIL();
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("output out holds no scores of one item"), std::string::npos);

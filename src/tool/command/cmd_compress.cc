@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <optional>
 
 #include "convert/common/error.h"
@@ -60,12 +59,10 @@ Compression squeeze(const CompressArguments& arguments, const ModelFiles& files,
       std::for_each(inputs.begin(), inputs.end(), [](InputData& input) { mirror_image(&input); });
     return inputs;
   };
-  std::vector<size_t> all(samples.size() * (arguments.mirror ? 2 : 1));
-  std::iota(all.begin(), all.end(), size_t{0});
   const SessionSettings settings = {.threads = arguments.threads, .any_size = !arguments.reading.sizes.empty()};
   options.images = samples.size();
   options.int8_activations = arguments.activations == "int8";
-  return compress_model(graph, all, sample, settings, options);
+  return compress_model(graph, samples.size() * (arguments.mirror ? 2 : 1), sample, settings, options);
 }
 
 nlohmann::ordered_json compressed_layer_json(const CompressedLayer& layer) {
