@@ -11,6 +11,7 @@
 #include "convert/common/error.h"
 #include "convert/zoo/builder.h"
 #include "graph/ir/rules.h"
+#include "graph/pass/passes.h"
 
 namespace quern {
 namespace drop_test {

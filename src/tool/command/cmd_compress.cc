@@ -133,10 +133,10 @@ int run_compress(const CompressArguments& arguments) {
   compression.graph = load_graph(files, options);
   const uint64_t before = std::filesystem::file_size(arguments.in);
   if (lossy) {
-    CompressionOptions options = {
+    CompressionOptions wanted = {
         .target = arguments.size, .most_drop = arguments.most_drop, .seconds = arguments.seconds};
-    if (arguments.ratio) options.target = static_cast<uint64_t>(static_cast<double>(before) / *arguments.ratio);
-    compression = squeeze(arguments, files, std::move(compression.graph), options);
+    if (arguments.ratio) wanted.target = static_cast<uint64_t>(static_cast<double>(before) / *arguments.ratio);
+    compression = squeeze(arguments, files, std::move(compression.graph), wanted);
   }
   const uint64_t after = write_coded(compression.graph, arguments);
   const nlohmann::ordered_json json = compression_json(compression, before, after);
