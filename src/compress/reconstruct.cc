@@ -376,12 +376,16 @@ void Reconstruction::set_layer(Graph& quantized, const Layer& layer) const {
 }
 
 void Reconstruction::factorize_moments() {
-  if (factorized_) return;
-  factorized_ = true;
+  if (!prices_of_errors_.empty()) return;
   for (Moments& moments : moments_) {
     moments.finish(format_.bits == 8 ? damping_of_8_bits : format_.bits == 4 ? damping_of_4_bits : damping_of_priced);
     factorize(moments.products, depth_);
   }
+  constexpr double least_power = 0.01;  // of a channel, beside the mean of all
+  prices_of_errors_ = errors_of(weight_data_);
+  const double sum = std::accumulate(prices_of_errors_.begin(), prices_of_errors_.end(), 0.0);
+  const double least = least_power * sum / static_cast<double>(prices_of_errors_.size());
+  for (double& price : prices_of_errors_) price = sum > 0 && std::isfinite(sum) ? 1 / (price + least) : 1;
 }
 
 qn_status Reconstruction::finish(Graph& quantized) {
@@ -430,10 +434,11 @@ float Reconstruction::step_of(const Vector<double>& factor, const double* weight
   return static_cast<float>(rounded_step(std::clamp(step, largest / LevelRates::most * 1.2, largest * 4)));
 }
 
-qn_status Reconstruction::finish(Graph& quantized, const Price& price, double* bits) {
-  *bits = 0;
+qn_status Reconstruction::finish(Graph& quantized, double bits, double* made) {
+  *made = 0;
   if (moments_[0].columns == 0) return QN_OK;
   factorize_moments();
+  const double price = price_for(bits);
   Layer layer = layer_of(quantized);
   const size_t rows = channels(), n = depth_, all = rows * groups_;
   Vector<Vector<double>> weights(groups_);
@@ -446,7 +451,7 @@ qn_status Reconstruction::finish(Graph& quantized, const Price& price, double* b
       const double* const row = &weights[group][o * n];
       const size_t channel = group * rows + o;
       const float bias = bias_ == nullptr ? 0 : bias_[channel];
-      steps[channel] = std::max(step_of(moments_[group].products, row, price.of_bit, price.of_errors[channel]),
+      steps[channel] = std::max(step_of(moments_[group].products, row, price, prices_of_errors_[channel]),
                                 least_scale(bias, scale_));
       for (size_t i = 0; i < n; ++i) levels[channel * n + i] = WeightFormat().nearest(row[i] / double{steps[channel]});
     }
@@ -461,28 +466,28 @@ qn_status Reconstruction::finish(Graph& quantized, const Price& price, double* b
       const float* const step = &steps[group * rows];
       Vector<double> of_errors(rows);
       for (size_t o = 0; o < rows; ++o) {
-        of_errors[o] = price.of_errors[group * rows + o] * double{step[o]} * double{step[o]} /
+        of_errors[o] = prices_of_errors_[group * rows + o] * double{step[o]} * double{step[o]} /
                        static_cast<double>(moments_[0].columns);
       }
       Rounder rounder(factor, n, weights[group].data(), rows, &levels[group * rows * n]);
       const auto scale = [&](size_t o, size_t) { return double{step[o]}; };
       const auto choose = [&](size_t o, size_t i, double value) {
-        return rates.choose(value, of_errors[o] * curvature(factor, n, i), price.of_bit);
+        return rates.choose(value, of_errors[o] * curvature(factor, n, i), price);
       };
       QN_TRY(rounder.round(rounded_together, scale, choose));
     }
   }
   Vector<double> bias_steps(all);
-  for (size_t o = 0; o < all; ++o) bias_steps[o] = bias_step(price.of_bit, price.of_errors[o]);
+  for (size_t o = 0; o < all; ++o) bias_steps[o] = bias_step(price, prices_of_errors_[o]);
   for (size_t group = 0; group < groups_; ++group) {
     put(group, fits[group], &levels[group * rows * n], &steps[group * rows], bias_steps, &layer);
   }
   set_layer(quantized, layer);
-  *bits = bits_of({layer.bytes.data(), layer.bytes.size()});
+  *made = bits_of({layer.bytes.data(), layer.bytes.size()});
   return QN_OK;
 }
 
-double Reconstruction::bits(const Price& price) {
+double Reconstruction::bits(double price) {
   factorize_moments();
   const size_t rows = weights_.shape[0], of_group = channels();
   Vector<int8_t> levels(rows * depth_);
@@ -490,7 +495,7 @@ double Reconstruction::bits(const Price& price) {
   const auto choose = [&](const auto& level) {
     for (size_t o = 0; o < rows; ++o) {
       const Vector<double>& factor = moments_[o / of_group].products;
-      const double of_error = price.of_errors[o] * steps[o] * steps[o] / static_cast<double>(moments_[0].columns);
+      const double of_error = prices_of_errors_[o] * steps[o] * steps[o] / static_cast<double>(moments_[0].columns);
       for (size_t i = 0; i < depth_; ++i) {
         levels[o * depth_ + i] =
             level(double{weight_data_[o * depth_ + i]} / steps[o], of_error * curvature(factor, depth_, i));
@@ -499,29 +504,45 @@ double Reconstruction::bits(const Price& price) {
   };
   for (size_t o = 0; o < rows; ++o) {
     const Vector<double> weights(weight_data_ + o * depth_, weight_data_ + (o + 1) * depth_);
-    steps[o] = double{step_of(moments_[o / of_group].products, weights.data(), price.of_bit, price.of_errors[o])};
+    steps[o] = double{step_of(moments_[o / of_group].products, weights.data(), price, prices_of_errors_[o])};
   }
   LevelRates rates;
   choose([&](double value, double) { return WeightFormat().nearest(value); });
   rates.count({levels.data(), levels.size()});
-  choose([&](double value, double weight) { return rates.choose(value, weight, price.of_bit); });
+  choose([&](double value, double weight) { return rates.choose(value, weight, price); });
   return bits_of({levels.data(), levels.size()});
 }
 
-Vector<double> Reconstruction::errors_of(const Vector<float>& weight_errors) {
+// Bisects the logarithm.
+double Reconstruction::price_for(double wanted) {
+  double low = -70, high = 70;
+  while (high - low > 0.002) {
+    const double price = (low + high) / 2;
+    (bits(std::exp(price)) > wanted ? low : high) = price;
+  }
+  return std::exp(high);
+}
+
+double Reconstruction::relative_error(const Vector<float>& weight_errors) {
   factorize_moments();
+  const Vector<double> errors = errors_of(weight_errors.data());
+  return std::inner_product(errors.begin(), errors.end(), prices_of_errors_.begin(), 0.0);
+}
+
+// The mean square errors of outputs, by channel.
+Vector<double> Reconstruction::errors_of(const float* weight_errors) const {
   const size_t rows = weights_.shape[0], of_group = channels();
-  Vector<double> errors(rows, 0.0);
+  Vector<double> errors(rows, 0.0), sums(depth_);
   for (size_t o = 0; o < rows; ++o) {
-    const Vector<double>& factor = moments_[o / of_group].products;
-    for (size_t i = 0; i < depth_; ++i) {  // a row of Lt times the errors
-      double sum = 0;
-      for (size_t k = i; k < depth_; ++k) sum += factor[k * depth_ + i] * double{weight_errors[o * depth_ + k]};
-      errors[o] += sum * sum / static_cast<double>(moments_[0].columns);
-      const double error = weight_errors[o * depth_ + i];
-      errors[o] -= moments_[o / of_group].damping * error * error / static_cast<double>(moments_[0].columns);
+    const Moments& moments = moments_[o / of_group];
+    const float* const row = weight_errors + o * depth_;
+    std::fill(sums.begin(), sums.end(), 0.0);  // becomes Lt times the row
+    for (size_t k = 0; k < depth_; ++k) {
+      for (size_t i = 0; i <= k; ++i) sums[i] += moments.products[k * depth_ + i] * double{row[k]};
     }
-    errors[o] = std::max(errors[o], 0.0);
+    for (size_t i = 0; i < depth_; ++i)
+      errors[o] += sums[i] * sums[i] - moments.damping * double{row[i]} * double{row[i]};
+    errors[o] = std::max(errors[o] / static_cast<double>(moments.columns), 0.0);
   }
   return errors;
 }

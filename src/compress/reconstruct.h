@@ -15,12 +15,6 @@
 
 namespace quern {
 
-// By what weights are chosen that are to take few bits: what errors of the layer's outputs cost, and what a bit costs.
-struct Price {
-  double of_bit = 0;
-  Vector<double> of_errors;  // for each output channel: of the mean square error over output pixels
-};
-
 // Is the layer small enough? One with more than some thousand weights for an output channel would take minutes.
 bool can_reconstruct(const Graph& real, const LayerPair& layer);
 
@@ -38,12 +32,16 @@ class Reconstruction {
   //
   // Gives the layer other weights and another bias. A channel for which they would be too large keeps its own.
   qn_status finish(Graph& quantized);
-  // The same with weights that take few bits, in steps as wide as the prices say. `bits`: about how many.
-  qn_status finish(Graph& quantized, const Price& price, double* bits);
-  // About how many bits finish() would return, in a small part of its time.
-  double bits(const Price& price);
-  // The mean square errors of outputs, by channel, if the weights had these errors.
-  Vector<double> errors_of(const Vector<float>& weight_errors);
+  // The same with weights that take about so many bits altogether, chosen by rate and distortion. `made`: how many they
+  // take.
+  qn_status finish(Graph& quantized, double bits, double* made);
+  // About how many bits weights take if each is worth so much relative error, without what errors of other weights and
+  // layers change.
+  double bits(double price);
+  // The error of the layer's outputs if its weights had these errors: the sum over channels of the mean square error, as a
+  // part of the mean square of the channel. Of a layer's channels, those count most whose outputs vary least: what reads
+  // them has large weights for them.
+  double relative_error(const Vector<float>& weight_errors);
 
  private:
   // Sums over columns: what the channels of a group read for one output pixel each.
@@ -73,7 +71,9 @@ class Reconstruction {
   void put(size_t group, const Vector<bool>& fits, const int8_t* levels, const float* scales,
            const Vector<double>& bias_steps, Layer* layer) const;
   void factorize_moments();
-  // The step of a channel's weights that errors and bits of these prices ask for.
+  Vector<double> errors_of(const float* weight_errors) const;
+  double price_for(double bits);
+  // The step of a channel's weights if a bit and its errors have these prices.
   float step_of(const Vector<double>& factor, const double* weights, double price, double of_errors) const;
 
   const Node& node_;
@@ -87,8 +87,8 @@ class Reconstruction {
   int32_t zero_;
   size_t columns_;  // of a sample at most
   std::mt19937 generator_;
-  Vector<Moments> moments_;  // of each group
-  bool factorized_ = false;
+  Vector<Moments> moments_;          // of each group
+  Vector<double> prices_of_errors_;  // of each channel, once the moments are factorized: of its mean square error
 };
 
 }  // namespace quern

@@ -107,10 +107,9 @@ class Compressor {
   // Without other errors in what layers read.
   double estimated_bits(double price) {
     double bits = 0;
-    for (size_t i = 0; i < pairs_.size(); ++i) bits += layers_[i]->bits(price_of(i, price));
+    for (size_t i = 0; i < pairs_.size(); ++i) bits += layers_[i]->bits(price / sensitivities_[i]);
     return bits;
   }
-  Price price_of(size_t i, double of_bit) const { return {of_bit, of_errors_[i]}; }
   CompressedLayer layer_row(size_t i, double bits, const Graph& graph) const;
   void observe_layers();
   Graph noisy(size_t l, Vector<float>* noise) const;
@@ -123,7 +122,7 @@ class Compressor {
   Graph start_;  // with weights in int8
   Vector<LayerPair> pairs_;
   std::vector<std::unique_ptr<Reconstruction>> layers_;  // with what they read in the real model
-  std::vector<Vector<double>> of_errors_;                // of each layer: Price::of_errors
+  std::vector<double> sensitivities_;                    // what the outputs lose by relative error of each layer
 };
 
 constexpr WeightFormat format = {0, 0};
@@ -177,31 +176,21 @@ Graph Compressor::noisy(size_t l, Vector<float>* noise) const {
 }
 
 // Adds noise to the weights of one layer after the other, and compares what the model's outputs lose with the errors of the
-// layer's. Of its channels, those count most whose outputs vary least: what reads them has large weights for them.
+// layer's.
 void Compressor::price_errors() {
   // Small models are sure of most samples, and lose nearly all on a few: they take more samples, which takes no longer.
   constexpr uint64_t least_samples = 128, most_samples = 2000, enough_macs = uint64_t{20} << 30;
   const uint64_t macs = std::max<uint64_t>(model_stats(real_).macs, 1);
   const auto enough = static_cast<size_t>(std::clamp(enough_macs / macs, least_samples, most_samples));
-  constexpr double least_power = 0.01, least_loss = 1e-9;
+  constexpr double least = 1e-9;
   const Judge judge(real_, some_of(samples_, enough), sample_, settings_);
   Progress progress("layers", pairs_.size());
   for (size_t l = 0; l < pairs_.size(); ++l) {
     progress.step();
     Vector<float> noise;
-    double loss = judge.loss(noisy(l, &noise));
-    if (!(loss > least_loss && std::isfinite(loss))) loss = least_loss;
-    const float* const weights = constant_floats(real_, real_.nodes[pairs_[l].real].inputs[1]);
-    const Vector<double> errors = layers_[l]->errors_of(noise);
-    Vector<double> prices = layers_[l]->errors_of(Vector<float>(weights, weights + noise.size()));
-    const double mean = std::accumulate(prices.begin(), prices.end(), 0.0) / static_cast<double>(prices.size());
-    double sum = 0;
-    for (size_t o = 0; o < prices.size(); ++o) {
-      prices[o] = 1 / (prices[o] + least_power * mean);
-      sum += prices[o] * errors[o];
-    }
-    for (double& price : prices) price = sum > 0 ? price * loss / sum : 1;
-    of_errors_.push_back(std::move(prices));
+    const double loss = judge.loss(noisy(l, &noise)), error = layers_[l]->relative_error(noise);
+    const double sensitivity = error > 0 ? loss / error : 1;  // a layer that has read 0 keeps its weights
+    sensitivities_.push_back(std::isfinite(sensitivity) ? std::max(sensitivity, least) : least);
   }
 }
 
@@ -210,7 +199,7 @@ Compression Compressor::compress(double price) const {
   result.graph = start_;
   const auto finish = [&](size_t i, Reconstruction& layer) {
     double bits;
-    check(layer.finish(result.graph, price_of(i, price), &bits));
+    check(layer.finish(result.graph, layers_[i]->bits(price / sensitivities_[i]), &bits));
     result.layers.push_back(layer_row(i, bits, result.graph));
   };
   reconstruct_layers(real_, result.graph, pairs_, format, samples_, sample_, settings_, finish);
@@ -234,8 +223,7 @@ CompressedLayer Compressor::layer_row(size_t i, double bits, const Graph& graph)
   CompressedLayer row;
   row.name = real_.nodes[pairs_[i].real].name.c_str();
   row.bits = bits;
-  const Vector<double>& prices = of_errors_[i];
-  row.sensitivity = std::accumulate(prices.begin(), prices.end(), 0.0) / static_cast<double>(prices.size());
+  row.sensitivity = sensitivities_[i];
   const Tensor& weights = tensor_of(graph, graph.nodes[pairs_[i].bytes].inputs[1]);
   const Constant& constant = graph.constants[at(weights.constant)];
   row.weights = constant.bytes;

@@ -15,7 +15,7 @@ struct CompressedLayer {
   std::string name;
   uint64_t weights = 0, zeros = 0;
   double bits = 0;         // of all weights, about
-  double sensitivity = 0;  // loss of the model's outputs by mean square error of the layer's
+  double sensitivity = 0;  // loss of the model's outputs by relative error of the layer's (compress/reconstruct.h)
 };
 
 struct Compression {

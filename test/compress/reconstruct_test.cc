@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -179,26 +180,24 @@ struct Levels {
 
 // The dearer a bit, the fewer of them, and the larger the error, which stays below that of rounding to the nearest level
 // of as many bits.
-TEST(Reconstruct, PricesTradeBitsForErrors) {
+TEST(Reconstruct, FewerBitsCauseLargerErrors) {
   Geometry g = {9, 8, 32, 16, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}};
   for (const size_t groups : {1, 2}) {
     g.groups = groups;
     const Graph real = two_layers(g, true);
     const Floats x = random(2 * g.height * g.width * 3, 5), want = run(real, x)[0].floats;
     double most_bits = 1e9, least_error = 0;
-    for (const double price : {1e-7, 1e-5, 1e-3}) {
-      SCOPED_TRACE(testing::Message() << "price " << price << ", " << groups << " groups");
+    for (const double of_weight : {6.0, 4.0, 1.5}) {
+      SCOPED_TRACE(testing::Message() << of_weight << " bits for each weight, " << groups << " groups");
       Graph squeezed = real;
       expect_ok(quantize_weights(squeezed, {}));
       const LayerPair layer = layer_pairs(real, squeezed)[1];
       Reconstruction reconstruction(real, squeezed, layer, {}, 1);
       const Output before = run(input_of(real, layer.real), x)[0], after = run(input_of(squeezed, layer.bytes), x)[0];
       expect_ok(reconstruction.add(before.floats.data(), after.floats.data(), after.shape));
-      Price prices = {price, {}};
-      prices.of_errors.assign(g.out, 1.0);
-      const double expected = reconstruction.bits(prices);
+      const double expected = of_weight * static_cast<double>(g.out * 9 * g.in / groups);
       double bits;
-      expect_ok(reconstruction.finish(squeezed, prices, &bits));
+      expect_ok(reconstruction.finish(squeezed, expected, &bits));
       expect_ok(check_graph(squeezed));
       const Tensor& weights = tensor_of(squeezed, squeezed.nodes[layer.bytes].inputs[1]);
       const Constant& constant = squeezed.constants[at(weights.constant)];
@@ -207,8 +206,9 @@ TEST(Reconstruct, PricesTradeBitsForErrors) {
       EXPECT_NEAR(bits, levels.entropy(), 0.05 * bits + 200);
       EXPECT_NEAR(expected, bits, 0.15 * bits + 200);
       const float* const biases = constant_floats(squeezed, squeezed.nodes[layer.bytes].inputs[2]);
-      const double of_biases = std::exp2(std::floor(std::log2(std::sqrt(8 * price))));
-      for (size_t o = 0; o < g.out; ++o) EXPECT_EQ(std::fmod(double{biases[o]}, of_biases), 0) << "they take bits, too";
+      constexpr uint32_t last_bits = 0xfff;
+      for (size_t o = 0; o < g.out; ++o)
+        EXPECT_EQ(std::bit_cast<uint32_t>(biases[o]) & last_bits, 0u) << "they take bits, too";
       const double error = squared_distance(want, run(squeezed, x)[0].floats);
       EXPECT_LT(bits, most_bits);
       EXPECT_GT(error, least_error);
