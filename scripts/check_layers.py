@@ -46,6 +46,7 @@ LIBRARIES = [
     (r"hdf5\.h", {"src/convert/keras/hdf5.cc"}),
     (r"cairo\.h", {"src/tool/output/plot.cc"}),
     (r"dlfcn\.h", {"src/convert/keras/hdf5.cc", "src/extra/extra.cc", "src/tool/output/plot.cc"}),
+    (r"regex\.h", {"src/tool/plan.cc"}),  # expressions for names of layers
     (r"(CLI|fmt|nlohmann)/.*", PROGRAMS),
     (r"(png|jpeglib|jerror|zlib)\.h", {"tool"}),
     (r"malloc\.h", {"src/tool/main.cc"}),

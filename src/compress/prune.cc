@@ -18,35 +18,42 @@ namespace quern {
 namespace {
 
 struct Layer {
-  size_t constant;                // index
-  Vector<size_t> shape;           // O, ..., I
-  size_t groups, out, depth;      // output channels of one group; elements of a row
-  size_t inputs = 1;              // of one group: successive elements of a row that belong to a tap
-  size_t block_rows = 0;          // of one group
-  size_t row_blocks = 0;          // blocks of a block row
-  double density = 1;             // the part of the blocks that the schedule wants to keep
-  Vector<float> magnitudes = {};  // of every block: by block rows of all groups, then by positions
+  size_t constant;                      // index
+  Vector<size_t> dimensions;            // O, ..., I
+  size_t groups, out, depth;            // output channels of one group; elements of a row
+  size_t inputs = 1;                    // of one group: successive elements of a row that belong to a tap
+  BlockShape shape = {};                // of blocks
+  std::optional<double> sparsity = {};  // that is decided
+  double density = 1;                   // the part of the blocks that stay
+  Vector<float> magnitudes = {};        // of every block: by block rows of all groups, then by positions
 
-  size_t blocks() const { return groups * block_rows * row_blocks; }
+  size_t blocks() const {
+    if (inputs == 0) return 0;
+    return groups * divide_up(out, shape.outputs) * (depth / inputs) * divide_up(inputs, shape.inputs);
+  }
 };
 
 // Weights that several layers share count as one layer here, which is pruned only if all of them may be.
-Vector<Layer> layers_of(const Graph& graph, size_t block, size_t inputs) {
+Vector<Layer> layers_of(const Graph& graph, const PruneOptions& options) {
   std::set<int> dense, seen;
   Vector<Layer> layers;
+  const LayerPruning open;
   bool first = true;
-  for (const Node& node : graph.nodes) {
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
     if (!kind_of(node.kind).has_weights()) continue;
+    const LayerPruning& decided = options.layers.empty() ? open : options.layers[i];
     const Tensor& weights = tensor_of(graph, node.inputs[1]);
     const bool is_first = node.kind == OpKind::conv2d && std::exchange(first, false);
-    if (is_first || is_depthwise(graph, node)) dense.insert(weights.constant);
+    const bool matters = is_first || is_depthwise(graph, node);
+    if (decided.keep || (matters && !decided.sparsity)) dense.insert(weights.constant);
     if (!seen.insert(weights.constant).second) continue;
     const size_t groups = node.kind == OpKind::conv2d ? node.attributes.groups : 1;
     Layer layer = {static_cast<size_t>(weights.constant), weights.shape, groups, weights.shape[0] / groups,
                    std::accumulate(weights.shape.begin() + 1, weights.shape.end(), size_t{1}, std::multiplies<>())};
     layer.inputs = weights.shape.back();
-    layer.block_rows = divide_up(layer.out, block);
-    layer.row_blocks = layer.inputs == 0 ? 0 : layer.depth / layer.inputs * divide_up(layer.inputs, inputs);
+    layer.shape = decided.shape.value_or(BlockShape{options.block, options.inputs});
+    layer.sparsity = decided.sparsity;
     layers.push_back(std::move(layer));
   }
   erase_if(layers, [&](const Layer& layer) { return dense.contains(static_cast<int>(layer.constant)); });
@@ -60,15 +67,15 @@ struct Block {
 
 // Calls visit(i, block) for every block; i is its index.
 template <class Visit>
-void each_block(const Layer& layer, const PruneOptions& options, Visit&& visit) {
+void each_block(const Layer& layer, Visit&& visit) {
   size_t index = 0;
   for (size_t group = 0; group < layer.groups; ++group) {
-    for (size_t channel = 0; channel < layer.out; channel += options.block) {
+    for (size_t channel = 0; channel < layer.out; channel += layer.shape.outputs) {
       const size_t first = (group * layer.out + channel) * layer.depth;
-      const size_t rows = std::min(options.block, layer.out - channel);
+      const size_t rows = std::min(layer.shape.outputs, layer.out - channel);
       for (size_t tap = 0; tap < layer.depth; tap += layer.inputs) {
-        for (size_t i = 0; i < layer.inputs; i += options.inputs) {
-          visit(index++, Block{first + tap + i, rows, std::min(options.inputs, layer.inputs - i)});
+        for (size_t i = 0; i < layer.inputs; i += layer.shape.inputs) {
+          visit(index++, Block{first + tap + i, rows, std::min(layer.shape.inputs, layer.inputs - i)});
         }
       }
     }
@@ -76,9 +83,9 @@ void each_block(const Layer& layer, const PruneOptions& options, Visit&& visit) 
 }
 
 // A block that holds a NaN stays.
-void measure(const float* weights, const PruneOptions& options, Layer* layer) {
+void measure(const float* weights, Layer* layer) {
   layer->magnitudes.resize(layer->blocks());
-  each_block(*layer, options, [&](size_t index, const Block& block) {
+  each_block(*layer, [&](size_t index, const Block& block) {
     double sum = 0;
     for (size_t r = 0; r < block.rows; ++r) {
       const float* const row = weights + block.first + r * layer->depth;
@@ -112,23 +119,23 @@ Vector<bool> smallest(const Vector<float>& magnitudes, size_t count) {
 
 // Sets the densities of the Erdos-Renyi kernel, times a factor that makes their mean the wanted one. Layers that would
 // be more than full are full, and the others share the rest.
-void set_erk_densities(double density, Vector<Layer>* layers) {
+void set_erk_densities(double density, const Vector<Layer*>& layers) {
   const auto dimensions = [](const Layer& layer) {
-    return static_cast<double>(std::accumulate(layer.shape.begin(), layer.shape.end(), size_t{0}));
+    return static_cast<double>(std::accumulate(layer.dimensions.begin(), layer.dimensions.end(), size_t{0}));
   };
-  Vector<bool> full(layers->size());
+  Vector<bool> full(layers.size());
   for (bool settled = false; !settled;) {
     double wanted = 0, share = 0;  // blocks to keep in layers that are not full; blocks they would keep at factor 1
-    for (size_t i = 0; i < layers->size(); ++i) {
-      const Layer& layer = (*layers)[i];
+    for (size_t i = 0; i < layers.size(); ++i) {
+      const Layer& layer = *layers[i];
       const auto blocks = static_cast<double>(layer.blocks());
       wanted += full[i] ? (density - 1) * blocks : density * blocks;
       const double elements = static_cast<double>(layer.groups * layer.out * layer.depth);
       if (!full[i]) share += dimensions(layer) / elements * blocks;
     }
     settled = true;
-    for (size_t i = 0; i < layers->size(); ++i) {
-      Layer& layer = (*layers)[i];
+    for (size_t i = 0; i < layers.size(); ++i) {
+      Layer& layer = *layers[i];
       if (full[i]) continue;
       const double elements = static_cast<double>(layer.groups * layer.out * layer.depth);
       layer.density = std::max(0.0, wanted / share * dimensions(layer) / elements);
@@ -140,27 +147,30 @@ void set_erk_densities(double density, Vector<Layer>* layers) {
   }
 }
 
-// For every layer: which blocks become 0.
-Vector<Vector<bool>> choose(const PruneOptions& options, Vector<Layer>* layers) {
-  Vector<Vector<bool>> removed;
-  if (options.schedule == Schedule::global) {
-    Vector<float> all;
-    for (const Layer& layer : *layers) all.insert(all.end(), layer.magnitudes.begin(), layer.magnitudes.end());
-    const Vector<bool> gone = smallest(all, to_remove(all.size(), 1 - options.sparsity));
-    auto from = gone.begin();
-    for (const Layer& layer : *layers) {
-      const auto end = from + static_cast<std::ptrdiff_t>(layer.blocks());
-      removed.emplace_back(from, end);
-      from = end;
-    }
-    return removed;
+// Sets the densities for which the smallest blocks of all layers become 0, by one threshold.
+void set_global_densities(double density, const Vector<Layer*>& layers) {
+  Vector<float> all;
+  for (const Layer* layer : layers) all.insert(all.end(), layer->magnitudes.begin(), layer->magnitudes.end());
+  const Vector<bool> gone = smallest(all, to_remove(all.size(), density));
+  auto from = gone.begin();
+  for (Layer* layer : layers) {
+    const auto end = from + static_cast<std::ptrdiff_t>(layer->blocks());
+    const auto removed = static_cast<double>(std::count(from, end, true));
+    layer->density = 1 - removed / static_cast<double>(std::max<size_t>(layer->blocks(), 1));
+    from = end;
   }
-  for (Layer& layer : *layers) layer.density = 1 - options.sparsity;
-  if (options.schedule == Schedule::erk) set_erk_densities(1 - options.sparsity, layers);
-  for (const Layer& layer : *layers) {
-    removed.push_back(smallest(layer.magnitudes, to_remove(layer.blocks(), layer.density)));
+}
+
+// Sets the densities of all layers: what is decided, or what the schedule wants.
+void set_densities(const PruneOptions& options, Vector<Layer>* layers) {
+  const double density = 1 - options.sparsity;
+  Vector<Layer*> open;
+  for (Layer& layer : *layers) {
+    layer.density = 1 - layer.sparsity.value_or(options.sparsity);
+    if (!layer.sparsity) open.push_back(&layer);
   }
-  return removed;
+  if (options.schedule == Schedule::erk) set_erk_densities(density, open);
+  if (options.schedule == Schedule::global) set_global_densities(density, open);
 }
 
 double squares(const float* weights, size_t count) {
@@ -170,50 +180,77 @@ double squares(const float* weights, size_t count) {
 }
 
 // Sets the marked blocks of the layer's constant to 0.
-void apply(const PruneOptions& options, const Layer& layer, const Vector<bool>& removed, Constant* constant) {
+void apply(bool rescale, const Layer& layer, const Vector<bool>& removed, Constant* constant) {
   const auto* from = static_cast<const float*>(constant->data);
   const size_t count = constant->bytes / sizeof(float);
   auto buffer = make_shared<Buffer>(constant->bytes);
   auto* to = static_cast<float*>(buffer->data());
   std::copy_n(from, count, to);
-  each_block(layer, options, [&](size_t index, const Block& block) {
+  each_block(layer, [&](size_t index, const Block& block) {
     if (!removed[index]) return;
     for (size_t r = 0; r < block.rows; ++r) std::fill_n(to + block.first + r * layer.depth, block.columns, 0.0f);
   });
   const double left = squares(to, count);
-  if (options.rescale && left > 0) {
+  if (rescale && left > 0) {
     const double factor = std::sqrt(squares(from, count) / left);
     for (size_t i = 0; i < count; ++i) to[i] = static_cast<float>(double{to[i]} * factor);
   }
   *constant = {std::move(buffer), to, constant->bytes};
 }
 
-}  // namespace
+qn_status check_options(double sparsity, const BlockShape& shape) {
+  if (!(sparsity >= 0 && sparsity < 1))
+    return fail(QN_INVALID_ARGUMENT, "a sparsity of %g is not from 0 to below 1", sparsity);
+  if (!std::has_single_bit(shape.outputs) || shape.outputs > 16)
+    return fail(QN_INVALID_ARGUMENT, "blocks of %zu output channels; 1, 2, 4, 8 or 16 are possible", shape.outputs);
+  if (shape.inputs != 1 && shape.inputs != 4)
+    return fail(QN_INVALID_ARGUMENT, "blocks of %zu input channels; 1 or 4 are possible", shape.inputs);
+  return QN_OK;
+}
 
-qn_status prune(Graph& graph, const PruneOptions& options) {
-  if (!(options.sparsity >= 0 && options.sparsity < 1)) {
-    return fail(QN_INVALID_ARGUMENT, "a sparsity of %g is not from 0 to below 1", options.sparsity);
-  }
-  if (!std::has_single_bit(options.block) || options.block > 16) {
-    return fail(QN_INVALID_ARGUMENT, "blocks of %zu output channels; 1, 2, 4, 8 or 16 are possible", options.block);
-  }
-  if (options.inputs != 1 && options.inputs != 4) {
-    return fail(QN_INVALID_ARGUMENT, "blocks of %zu input channels; 1 or 4 are possible", options.inputs);
-  }
-  QN_TRY(check_plain(graph));
+qn_status check_options(const Graph& graph, const PruneOptions& options) {
+  const BlockShape shape = {options.block, options.inputs};
+  QN_TRY(check_options(options.sparsity, shape));
+  if (!options.layers.empty() && options.layers.size() != graph.nodes.size())
+    return fail(QN_INVALID_ARGUMENT, "%zu decisions for %zu nodes", options.layers.size(), graph.nodes.size());
+  for (const LayerPruning& layer : options.layers)
+    QN_TRY(check_options(layer.sparsity.value_or(0), layer.shape.value_or(shape)));
   for (const Node& node : graph.nodes) {
     if (!kind_of(node.kind).has_weights() || tensor_of(graph, node.inputs[1]).type == QN_F32) continue;
     return fail(QN_UNSUPPORTED, "the weights of '%s' are integers; only f32 can be pruned", node.name.c_str());
   }
+  return QN_OK;
+}
+
+// What has become of each node.
+Vector<LayerPruning> decisions(const Graph& graph, const Vector<Layer>& layers) {
+  Vector<LayerPruning> made(graph.nodes.size());
+  for (size_t i = 0; i < made.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (!kind_of(node.kind).has_weights()) continue;
+    const int constant = tensor_of(graph, node.inputs[1]).constant;
+    const auto layer = std::find_if(layers.begin(), layers.end(),
+                                    [&](const Layer& l) { return static_cast<int>(l.constant) == constant; });
+    made[i].keep = layer == layers.end();
+    if (layer != layers.end()) made[i] = {.sparsity = 1 - layer->density, .shape = layer->shape};
+  }
+  return made;
+}
+
+}  // namespace
+
+qn_status prune(Graph& graph, const PruneOptions& options, Vector<LayerPruning>* made) {
+  QN_TRY(check_plain(graph));
+  QN_TRY(check_options(graph, options));
   QN_TRY(make_dense(graph));
-  Vector<Layer> layers = layers_of(graph, options.block, options.inputs);
-  for (Layer& layer : layers) {
-    measure(static_cast<const float*>(graph.constants[layer.constant].data), options, &layer);
+  Vector<Layer> layers = layers_of(graph, options);
+  for (Layer& layer : layers) measure(static_cast<const float*>(graph.constants[layer.constant].data), &layer);
+  set_densities(options, &layers);
+  for (const Layer& layer : layers) {
+    const Vector<bool> removed = smallest(layer.magnitudes, to_remove(layer.blocks(), layer.density));
+    apply(options.rescale, layer, removed, &graph.constants[layer.constant]);
   }
-  const Vector<Vector<bool>> removed = choose(options, &layers);
-  for (size_t i = 0; i < layers.size(); ++i) {
-    apply(options, layers[i], removed[i], &graph.constants[layers[i].constant]);
-  }
+  if (made != nullptr) *made = decisions(graph, layers);
   return QN_OK;
 }
 

@@ -5,6 +5,8 @@
 // whole, by the mean magnitude of its weights.
 #pragma once
 
+#include <optional>
+
 #include "graph/ir/ir.h"
 
 namespace quern {
@@ -16,6 +18,17 @@ enum class Schedule {
   erk,      // Erdos-Renyi kernel (Evci 2020): density in proportion to sum over product of the weights' dimensions
 };
 
+struct BlockShape {
+  size_t outputs = 1, inputs = 1;  // channels
+};
+
+// What is decided of one layer.
+struct LayerPruning {
+  bool keep = false;  // all weights
+  std::optional<double> sparsity = {};
+  std::optional<BlockShape> shape = {};
+};
+
 struct PruneOptions {
   double sparsity = 0;  // the part of the blocks of all pruned layers that become 0: from 0, below 1
   size_t block = 1;     // output channels: 1, 2, 4, 8 or 16
@@ -23,11 +36,14 @@ struct PruneOptions {
   // Enlarges the weights that are left in each layer, so that the sum of their squares is as before. With random
   // weights activations then keep their variance.
   bool rescale = false;
-  size_t inputs = 1;  // input channels: 1 or 4. Kernels of floats gain nothing by 4
+  size_t inputs = 1;                 // input channels: 1 or 4. Kernels of floats gain nothing by 4
+  Vector<LayerPruning> layers = {};  // of each node; none: of no node is anything decided
 };
 
 // Prunes the weights of convolutions and fully-connected layers, except those of the first convolution and of depthwise
-// ones, which are few and matter. Sparse constants become dense.
-qn_status prune(Graph& graph, const PruneOptions& options);
+// ones, which are few and matter; these, too, if their sparsity is decided. Weights that several nodes share are pruned if
+// none keeps them, as the first one says. Sparse constants become dense. `made` gets what has become of each node with
+// weights, if it is not NULL.
+qn_status prune(Graph& graph, const PruneOptions& options, Vector<LayerPruning>* made = nullptr);
 
 }  // namespace quern

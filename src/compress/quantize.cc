@@ -23,15 +23,14 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 // Decides which nodes compute with bytes, and which tensors are bytes between them.
 class Plan {
  public:
-  // The nodes in `f32` compute with floats in any case.
-  explicit Plan(const Graph& graph, const Vector<size_t>& f32 = {})
+  // Nodes whose format says so compute with floats in any case.
+  Plan(const Graph& graph, const Formats& formats)
       : graph_(graph),
-        f32_(graph.nodes.size(), false),
+        formats_(formats),
         readers_(graph.tensors.size(), 0),
         concat_(graph.tensors.size(), nullptr),
         bytes_(graph.tensors.size()),
         follows_(graph.tensors.size()) {
-    for (const size_t node : f32) f32_[node] = true;
     for (const Node& node : graph.nodes) {
       for (const int input : node.inputs) {
         if (input == no_tensor) continue;
@@ -45,7 +44,7 @@ class Plan {
 
   // Does the node compute with bytes, so that its inputs and its output are bytes?
   bool computes(const Node& node) const {
-    if (f32_[static_cast<size_t>(&node - graph_.nodes.data())]) return false;
+    if (formats_[static_cast<size_t>(&node - graph_.nodes.data())].bits == f32_bits) return false;
     if (!is_float(node.outputs[0]) || node.outputs.size() != 1) return false;
     for (size_t i = 0; i < data_inputs(node); ++i) {
       if (!is_float(node.inputs[i]) || is_constant(node.inputs[i])) return false;
@@ -125,7 +124,7 @@ class Plan {
   }
 
   const Graph& graph_;
-  Vector<bool> f32_;  // per node
+  const Formats& formats_;
   // Per tensor:
   Vector<size_t> readers_;        // being an output of the graph counts
   Vector<const Node*> concat_;    // that reads it
@@ -135,13 +134,12 @@ class Plan {
 // ---- weights ----------------------------------------------------------------------------------
 
 // Adds the weights of a layer as integers. An input scale of 0: the input is f32.
-int quantized_weights(Graph& graph, const Node& node, float input_scale, const WeightFormat& wanted) {
+int quantized_weights(Graph& graph, const Node& node, float input_scale, const WeightFormat& format) {
   const Tensor weights = graph.tensors[at(node.inputs[1])];
   const size_t rows = weights.shape[0], depth = graph.constants[at(weights.constant)].bytes / sizeof(float) / rows;
   const bool has_bias = node.inputs.size() > 2 && node.inputs[2] != no_tensor;
   const float* bias = has_bias ? constant_floats(graph, node.inputs[2]) : nullptr;
   const float* w = constant_floats(graph, node.inputs[1]);
-  const WeightFormat format = format_of_layer(wanted, rows * depth);
   Vector<int8_t> bytes(rows * depth);
   Quantization q;
   q.axis = 0;
@@ -324,7 +322,20 @@ class Seen {
 
 }  // namespace
 
-Vector<int> tensors_to_observe(const Graph& graph) { return tensors_with_numbers(graph, Plan(graph)); }
+Formats formats_for(const Graph& graph, const WeightFormat& wanted) {
+  Formats formats(graph.nodes.size());
+  for (size_t i = 0; i < formats.size(); ++i) {
+    if (!kind_of(graph.nodes[i].kind).has_weights()) continue;
+    const Tensor& weights = tensor_of(graph, graph.nodes[i].inputs[1]);
+    formats[i] = format_of_layer(wanted, graph.constants[at(weights.constant)].bytes / qn_type_size(weights.type));
+  }
+  return formats;
+}
+
+Vector<int> tensors_to_observe(const Graph& graph) {
+  const Formats formats = formats_for(graph);
+  return tensors_with_numbers(graph, Plan(graph, formats));
+}
 
 Graph observed(const Graph& graph, const Vector<int>& tensors) {
   Graph copy = graph;
@@ -338,7 +349,8 @@ Graph observed(const Graph& graph, const Vector<int>& tensors) {
 }
 
 Vector<size_t> quantizable_nodes(const Graph& graph) {
-  const Plan plan(graph);
+  const Formats formats = formats_for(graph);
+  const Plan plan(graph, formats);
   Vector<size_t> nodes;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (plan.computes(graph.nodes[i])) nodes.push_back(i);
@@ -346,21 +358,23 @@ Vector<size_t> quantizable_nodes(const Graph& graph) {
   return nodes;
 }
 
-qn_status quantize_weights(Graph& graph, const WeightFormat& format) {
+qn_status quantize_weights(Graph& graph, const Formats& formats) {
   QN_TRY(check_plain(graph));
   size_t layers = 0;
-  for (Node& node : graph.nodes) {
-    if (!kind_of(node.kind).has_weights() || !has_finite_weights(graph, node)) continue;
-    const int weights = quantized_weights(graph, node, 0, format);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node& node = graph.nodes[i];
+    const bool integers = kind_of(node.kind).has_weights() && formats[i].bits != f32_bits;
+    if (!integers || !has_finite_weights(graph, node)) continue;
+    const int weights = quantized_weights(graph, node, 0, formats[i]);
     node.inputs[1] = weights;
     ++layers;
   }
   return layers != 0 ? optimize(graph) : fail(QN_UNSUPPORTED, "no layer of the model has f32 weights to quantize");
 }
 
-qn_status quantize(Graph& graph, const Vector<Range>& ranges, const Vector<size_t>& f32, const WeightFormat& format) {
+qn_status quantize(Graph& graph, const Vector<Range>& ranges, const Formats& formats) {
   QN_TRY(check_plain(graph));
-  const Plan plan(graph, f32);
+  const Plan plan(graph, formats);
   std::map<int, Range> observed;
   QN_TRY(check_ranges(graph, ranges, &observed));
   std::map<int, Quantization> numbers;
@@ -379,7 +393,7 @@ qn_status quantize(Graph& graph, const Vector<Range>& ranges, const Vector<size_
     Node& node = graph.nodes[i];
     int input = node.inputs[0];
     while (!numbers.contains(input)) input = source.at(input);
-    const int weights = quantized_weights(graph, node, numbers.at(input).scales[0], format);
+    const int weights = quantized_weights(graph, node, numbers.at(input).scales[0], formats[i]);
     node.inputs[1] = weights;
   }
   Quantizer(graph, numbers).run();
@@ -413,7 +427,7 @@ Vector<QuantizedLayer> quantized_layers(const Graph& real, const Graph& quantize
     layer.kind = node.kind;
     layer.bytes = in.type == QN_S8;
     layer.weights = quantized.constants[at(weights.constant)].bytes / qn_type_size(weights.type);
-    layer.weight_bits = weights.type == QN_S8 ? bits_of(quantized, weights) : 32;
+    layer.weight_bits = weights.type == QN_S8 ? bits_of(quantized, weights) : f32_bits;
     layer.noise_db = double{infinity};
     const auto pair = std::find_if(pairs.begin(), pairs.end(), [&](const LayerPair& p) { return p.bytes == i; });
     if (pair != pairs.end()) layer.noise_db = noise_of(real, real.nodes[pair->real], quantized, node);

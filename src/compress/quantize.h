@@ -22,12 +22,19 @@ Graph observed(const Graph& graph, const Vector<int>& tensors);
 // Returns the indices of nodes that can compute in int8.
 Vector<size_t> quantizable_nodes(const Graph& graph);
 
-// Quantizes the graph. `ranges` has those of tensors_to_observe(graph). The nodes in `f32` remain f32. Fails if a range is
-// not finite, or if no node can compute in int8.
-qn_status quantize(Graph& graph, const Vector<Range>& ranges, const Vector<size_t>& f32 = {},
-                   const WeightFormat& format = {});
+// How the weights of each node become integers. One of 32 bits remains f32, whether it has weights or not.
+using Formats = Vector<WeightFormat>;
+// This format for all but small layers (rounding.h).
+Formats formats_for(const Graph& graph, const WeightFormat& wanted = {});
+
+// Quantizes the graph. `ranges` has those of tensors_to_observe(graph). Fails if a range is not finite, or if no node can
+// compute in int8.
+qn_status quantize(Graph& graph, const Vector<Range>& ranges, const Formats& formats);
+inline qn_status quantize(Graph& graph, const Vector<Range>& ranges) {
+  return quantize(graph, ranges, formats_for(graph));
+}
 // Quantizes weights only: activations remain f32. Fails if there are none.
-qn_status quantize_weights(Graph& graph, const WeightFormat& format);
+qn_status quantize_weights(Graph& graph, const Formats& formats);
 
 // A layer of int8 weights in the quantized graph, and the same layer in the graph before: indices of nodes.
 struct LayerPair {

@@ -240,7 +240,7 @@ void Reconstruction::Moments::finish(double least_damping) {
 }
 
 Reconstruction::Reconstruction(const Graph& real, const Graph& quantized, const LayerPair& layer,
-                               const WeightFormat& wanted, size_t samples)
+                               const WeightFormat& format, size_t samples)
     : node_(real.nodes[layer.real]),
       weights_(tensor_of(real, node_.inputs[1])),
       weight_data_(constant_floats(real, node_.inputs[1])),
@@ -248,7 +248,7 @@ Reconstruction::Reconstruction(const Graph& real, const Graph& quantized, const 
       layer_(layer),
       groups_(node_.kind == OpKind::conv2d ? node_.attributes.groups : 1),
       depth_(product_of(weights_.shape, 1)),
-      format_(format_of_layer(wanted, weights_.shape[0] * depth_)),
+      format_(format),
       columns_(divide_up(columns_for(groups_, depth_), std::max<size_t>(samples, 1))),
       generator_(static_cast<uint32_t>(layer.bytes)),
       moments_(groups_) {

@@ -22,7 +22,7 @@ bool can_reconstruct(const Graph& real, const LayerPair& layer);
 class Reconstruction {
  public:
   // Expects about so many samples. `real` outlives this.
-  Reconstruction(const Graph& real, const Graph& quantized, const LayerPair& layer, const WeightFormat& wanted,
+  Reconstruction(const Graph& real, const Graph& quantized, const LayerPair& layer, const WeightFormat& format,
                  size_t samples);
 
   // Adds a sample: what the layer reads in either graph, both of this shape. In the quantized one it is int8, or f32 if

@@ -12,9 +12,11 @@ constexpr double most_bias = 0x1p29;           // steps of a bias: leaves room f
 
 constexpr float smallest_scale = 1e-20f;  // far below any that matters, so that quotients of scales are floats
 
+constexpr int f32_bits = 32;
+
 // The integers of a layer's weights.
 struct WeightFormat {
-  int bits = 8;      // 8: -127 to 127; 4: -8 to 7; 0: -127 to 127, of which a price chooses (reconstruct.h)
+  int bits = 8;  // 8: -127 to 127; 4: -8 to 7; 0: -127 to 127, of which a price chooses (reconstruct.h); 32: none, f32
   size_t block = 0;  // successive elements of an output channel that share a scale; 0: all
 
   int8_t nearest(double steps) const;

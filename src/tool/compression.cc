@@ -76,27 +76,12 @@ class Judge {
 class Compressor {
  public:
   Compressor(const Graph& real, const std::vector<size_t>& samples, const Sample& sample,
-             const SessionSettings& settings, bool int8_activations)
-      : real_(real), samples_(samples), sample_(sample), settings_(settings), start_(real) {
-    quantize_model(start_, samples_, sample_, settings_,
-                   {.f32_activations = !int8_activations, .ranges = RangeMethod::mse});
-    for (const LayerPair& pair : layer_pairs(real_, start_)) {
-      if (can_reconstruct(real_, pair)) pairs_.push_back(pair);
-    }
-    observe_layers();
-    price_errors();
-  }
+             const SessionSettings& settings, const CompressionOptions& options);
 
+  // Do plans say the bits of all layers, so that there is nothing to search?
+  bool decided() const { return open_.empty(); }
   // The price of a bit at which all weights take so many, about.
-  double price_for(double bits) {
-    double low = -60, high = 20;  // logarithms
-    while (high - low > 0.002) {
-      const double price = (low + high) / 2;
-      (estimated_bits(std::exp(price)) > bits ? low : high) = price;
-    }
-    return std::exp(high);
-  }
-
+  double price_for(double bits) const;
   // With this price of a bit.
   Compression compress(double price) const;
   // How many weights have a price.
@@ -104,62 +89,112 @@ class Compressor {
   double loss(const Graph& graph) const { return Judge(real_, samples_, sample_, settings_).loss(graph); }
 
  private:
-  // Without other errors in what layers read.
-  double estimated_bits(double price) {
-    double bits = 0;
-    for (size_t i = 0; i < pairs_.size(); ++i) bits += layers_[i]->bits(price / sensitivities_[i]);
-    return bits;
-  }
-  CompressedLayer layer_row(size_t i, double bits, const Graph& graph) const;
+  // A layer whose bits are searched.
+  struct Open {
+    size_t pair;
+    std::unique_ptr<Reconstruction> layer = {};  // with what it reads in the real model
+    double sensitivity = 0;                      // what the outputs lose by its relative error
+  };
+  double weights_of(size_t pair) const;
+  std::vector<double> bits_for(double price) const;
+  CompressedLayer layer_row(size_t pair, double bits, const Graph& graph) const;
   void observe_layers();
-  Graph noisy(size_t l, Vector<float>* noise) const;
+  Graph noisy(const Open& open, Vector<float>* noise) const;
   void price_errors();
 
   const Graph& real_;
   const std::vector<size_t>& samples_;
   const Sample& sample_;
   const SessionSettings& settings_;
-  Graph start_;  // with weights in int8
+  LayerPlans plans_;  // of the nodes of the real model: `keep` or `bits`, or open
+  Formats formats_;   // of the same nodes
+  Graph start_;       // with weights in int8
   Vector<LayerPair> pairs_;
-  std::vector<std::unique_ptr<Reconstruction>> layers_;  // with what they read in the real model
-  std::vector<double> sensitivities_;                    // what the outputs lose by relative error of each layer
+  std::vector<Open> open_;
 };
 
-constexpr WeightFormat format = {0, 0};
+Compressor::Compressor(const Graph& real, const std::vector<size_t>& samples, const Sample& sample,
+                       const SessionSettings& settings, const CompressionOptions& options)
+    : real_(real),
+      samples_(samples),
+      sample_(sample),
+      settings_(settings),
+      plans_(real.nodes.size()),
+      formats_(formats_for(real, {0, 0})),
+      start_(real) {
+  for (size_t i = 0; i < options.plans.size(); ++i) plans_[i].keep = options.plans[i].keep;
+  quantize_model(start_, samples_, sample_, settings_,
+                 {.plans = plans_, .f32_activations = !options.int8_activations, .ranges = RangeMethod::mse});
+  for (const LayerPair& pair : layer_pairs(real_, start_)) {
+    if (!can_reconstruct(real_, pair)) continue;
+    if (!options.plans.empty()) plans_[pair.real].bits = options.plans[pair.real].bits;
+    if (!plans_[pair.real].bits) open_.push_back({.pair = pairs_.size()});
+    pairs_.push_back(pair);
+  }
+  if (decided()) return;
+  if (!options.target && !options.most_drop) {
+    throw Error(fmt::format("the plan says no bits for \"{}\": they need a target, from which they follow",
+                            real_.nodes[pairs_[open_[0].pair].real].name.c_str()));
+  }
+  observe_layers();
+  price_errors();
+}
 
-// Collects what all layers read in the real model.
+double Compressor::price_for(double bits) const {
+  double low = -60, high = 20;  // logarithms
+  while (high - low > 0.002) {
+    const double price = (low + high) / 2;
+    const std::vector<double> estimated = bits_for(std::exp(price));
+    (std::accumulate(estimated.begin(), estimated.end(), 0.0) > bits ? low : high) = price;
+  }
+  return std::exp(high);
+}
+
+// The bits of each layer. They have few digits, as plans have.
+std::vector<double> Compressor::bits_for(double price) const {
+  constexpr double digits = 1000;
+  std::vector<double> bits(pairs_.size());
+  for (const Open& open : open_) {
+    const double of_weight = open.layer->bits(price / open.sensitivity) / weights_of(open.pair);
+    bits[open.pair] = std::max(std::nearbyint(of_weight * digits), 1.0) / digits;
+  }
+  for (size_t i = 0; i < pairs_.size(); ++i) bits[i] = plans_[pairs_[i].real].bits.value_or(bits[i]) * weights_of(i);
+  return bits;
+}
+
+// Collects what open layers read in the real model.
 void Compressor::observe_layers() {
   Vector<int> tensors;
   std::vector<size_t> output_of;
-  for (const LayerPair& pair : pairs_) {
-    const int input = real_.nodes[pair.real].inputs[0];
+  for (Open& open : open_) {
+    const size_t node = pairs_[open.pair].real;
+    const int input = real_.nodes[node].inputs[0];
     const auto found = std::find(tensors.begin(), tensors.end(), input);
     output_of.push_back(static_cast<size_t>(found - tensors.begin()));
     if (found == tensors.end()) tensors.push_back(input);
-    const LayerPair same = {pair.real, pair.real};
-    layers_.push_back(std::make_unique<Reconstruction>(real_, real_, same, format, samples_.size()));
+    open.layer = std::make_unique<Reconstruction>(real_, real_, LayerPair{node, node}, formats_[node], samples_.size());
   }
   Part part(observed(real_, tensors), settings_);
   Progress progress("samples", samples_.size());
   for (const size_t i : samples_) {
     progress.step();
     part.run(sample_, i);
-    for (size_t l = 0; l < pairs_.size(); ++l) {
+    for (size_t l = 0; l < open_.size(); ++l) {
       const auto* const x = static_cast<const float*>(part.output(output_of[l]));
-      check(layers_[l]->add(x, x, part.shape(output_of[l])));
+      check(open_[l].layer->add(x, x, part.shape(output_of[l])));
     }
   }
 }
 
 // A copy of the model in which one layer's weights are noisy, and the noise.
-Graph Compressor::noisy(size_t l, Vector<float>* noise) const {
+Graph Compressor::noisy(const Open& open, Vector<float>* noise) const {
   constexpr double part_of_weights = 0.1;
   Graph graph = real_;
-  Node& node = graph.nodes[pairs_[l].real];
+  Node& node = graph.nodes[pairs_[open.pair].real];
   const Tensor weights = tensor_of(real_, node.inputs[1]);
   const float* const before = constant_floats(real_, node.inputs[1]);
   const size_t rows = weights.shape[0], depth = real_.constants[at(weights.constant)].bytes / sizeof(float) / rows;
-  std::mt19937 random(static_cast<uint32_t>(l));
+  std::mt19937 random(static_cast<uint32_t>(open.pair));
   noise->resize(rows * depth);
   Vector<float> changed(rows * depth);
   for (size_t o = 0; o < rows; ++o) {
@@ -184,25 +219,29 @@ void Compressor::price_errors() {
   const auto enough = static_cast<size_t>(std::clamp(enough_macs / macs, least_samples, most_samples));
   constexpr double least = 1e-9;
   const Judge judge(real_, some_of(samples_, enough), sample_, settings_);
-  Progress progress("layers", pairs_.size());
-  for (size_t l = 0; l < pairs_.size(); ++l) {
+  Progress progress("layers", open_.size());
+  for (Open& open : open_) {
     progress.step();
     Vector<float> noise;
-    const double loss = judge.loss(noisy(l, &noise)), error = layers_[l]->relative_error(noise);
+    const double loss = judge.loss(noisy(open, &noise)), error = open.layer->relative_error(noise);
     const double sensitivity = error > 0 ? loss / error : 1;  // a layer that has read 0 keeps its weights
-    sensitivities_.push_back(std::isfinite(sensitivity) ? std::max(sensitivity, least) : least);
+    open.sensitivity = std::isfinite(sensitivity) ? std::max(sensitivity, least) : least;
   }
 }
 
 Compression Compressor::compress(double price) const {
   Compression result;
   result.graph = start_;
+  result.plans = plans_;
+  const std::vector<double> bits = bits_for(price);
+  result.planned_bits = std::accumulate(bits.begin(), bits.end(), 0.0);
   const auto finish = [&](size_t i, Reconstruction& layer) {
-    double bits;
-    check(layer.finish(result.graph, layers_[i]->bits(price / sensitivities_[i]), &bits));
-    result.layers.push_back(layer_row(i, bits, result.graph));
+    double made;
+    check(layer.finish(result.graph, bits[i], &made));
+    result.plans[pairs_[i].real].bits = bits[i] / weights_of(i);
+    result.layers.push_back(layer_row(i, made, result.graph));
   };
-  reconstruct_layers(real_, result.graph, pairs_, format, samples_, sample_, settings_, finish);
+  reconstruct_layers(real_, result.graph, pairs_, formats_, samples_, sample_, settings_, finish);
   check(optimize(result.graph));
   Vector<unsigned char> file;
   check(write_model(result.graph, &file, FileForm::coded));
@@ -210,21 +249,24 @@ Compression Compressor::compress(double price) const {
   return result;
 }
 
-double Compressor::weights() const {
-  double bytes = 0;
-  for (const LayerPair& pair : pairs_) {
-    const Tensor& weights = tensor_of(real_, real_.nodes[pair.real].inputs[1]);
-    bytes += static_cast<double>(real_.constants[at(weights.constant)].bytes);
-  }
-  return bytes / sizeof(float);
+double Compressor::weights_of(size_t pair) const {
+  const Tensor& weights = tensor_of(real_, real_.nodes[pairs_[pair].real].inputs[1]);
+  return static_cast<double>(real_.constants[at(weights.constant)].bytes / sizeof(float));
 }
 
-CompressedLayer Compressor::layer_row(size_t i, double bits, const Graph& graph) const {
+double Compressor::weights() const {
+  double all = 0;
+  for (size_t i = 0; i < pairs_.size(); ++i) all += weights_of(i);
+  return all;
+}
+
+CompressedLayer Compressor::layer_row(size_t pair, double bits, const Graph& graph) const {
   CompressedLayer row;
-  row.name = real_.nodes[pairs_[i].real].name.c_str();
+  row.name = real_.nodes[pairs_[pair].real].name.c_str();
   row.bits = bits;
-  row.sensitivity = sensitivities_[i];
-  const Tensor& weights = tensor_of(graph, graph.nodes[pairs_[i].bytes].inputs[1]);
+  const auto open = std::find_if(open_.begin(), open_.end(), [&](const Open& o) { return o.pair == pair; });
+  if (open != open_.end()) row.sensitivity = open->sensitivity;
+  const Tensor& weights = tensor_of(graph, graph.nodes[pairs_[pair].bytes].inputs[1]);
   const Constant& constant = graph.constants[at(weights.constant)];
   row.weights = constant.bytes;
   const auto* const levels = static_cast<const int8_t*>(constant.data);
@@ -259,7 +301,7 @@ std::string largest_layers(std::vector<CompressedLayer> layers) {
   return text;
 }
 
-Compression compress_to_size(Compressor& compressor, uint64_t target, const Patience& patience) {
+Compression compress_to_size(const Compressor& compressor, uint64_t target, const Patience& patience) {
   double wanted_bits = 8.0 * static_cast<double>(target);
   Compression best;
   constexpr int passes = 6;
@@ -270,10 +312,11 @@ Compression compress_to_size(Compressor& compressor, uint64_t target, const Pati
     const bool fits = made.file_bytes <= target, first = best.file_bytes == 0;
     const bool better =
         fits ? best.file_bytes > target || made.file_bytes > best.file_bytes : made.file_bytes < best.file_bytes;
-    wanted_bits *= static_cast<double>(target) / static_cast<double>(made.file_bytes) * (1 - margin);
+    const double missing = 8 * (static_cast<double>(target) * (1 - margin) - static_cast<double>(made.file_bytes));
+    wanted_bits = std::max(made.planned_bits + missing, made.planned_bits / 2);
     if (first || better) best = std::move(made);
     const bool ends = patience.ends() || static_cast<double>(best.file_bytes) >= close * static_cast<double>(target);
-    if (best.file_bytes <= target && ends) break;
+    if (compressor.decided() || (best.file_bytes <= target && ends)) break;
   }
   if (best.file_bytes > target) {
     throw Error(fmt::format("the file would have {} bytes at least, not {}; most of it is {}", best.file_bytes, target,
@@ -292,15 +335,15 @@ std::vector<size_t> views_of(const std::vector<size_t>& samples, size_t all_imag
 
 // Bisects the bits of a weight. `make(bits)` measures the drop, too.
 template <class Make>
-Compression compress_within_drop(double most, const Patience& patience, const Make& make) {
+Compression compress_within_drop(double most, bool decided, const Patience& patience, const Make& make) {
   constexpr double most_bits = 8, least_bits = 0.5;
-  constexpr int passes = 7;
+  const int passes = decided ? 0 : 7;
   Compression best = make(most_bits);
   const bool certain = best.drop->high <= most;
   const auto fits = [&](const Drop& drop) { return (certain ? drop.high : drop.points) <= most; };
   if (!fits(*best.drop)) {
-    throw Error(fmt::format("with {} bits for each weight the model loses {:.2f} points, not {}", most_bits,
-                            best.drop->points, most));
+    const std::string bits = decided ? "the bits of the plan" : fmt::format("{} bits for each weight", most_bits);
+    throw Error(fmt::format("with {} the model loses {:.2f} points, not {}", bits, best.drop->points, most));
   }
   double enough = most_bits, few = least_bits;
   for (int pass = 0; pass < passes && !patience.ends(); ++pass) {
@@ -326,13 +369,15 @@ Compression compress_model(const Graph& real, size_t samples, const Sample& samp
   std::iota(calibration.begin(), calibration.end(), size_t{0});
   const std::vector<size_t> held_out = views_of(calibration, options.images, split.measured);
   if (options.most_drop) calibration = views_of(calibration, options.images, split.calibration);
-  Compressor compressor(real, calibration, sample, settings, options.int8_activations);
+  const Compressor compressor(real, calibration, sample, settings, options);
   Compression best;
   if (options.target) {
     best = compress_to_size(compressor, *options.target, patience);
+  } else if (!options.most_drop) {
+    best = compressor.compress(0);
   } else {
     const DropMeter meter(real, samples, options.images, sample, settings);
-    best = compress_within_drop(*options.most_drop, patience, [&](double bits_per_weight) {
+    best = compress_within_drop(*options.most_drop, compressor.decided(), patience, [&](double bits_per_weight) {
       Compression made = compressor.compress(compressor.price_for(bits_per_weight * compressor.weights()));
       made.drop = meter.measure(made.graph, held_out);
       return made;

@@ -7,6 +7,7 @@
 
 #include "tool/drop.h"
 #include "tool/part.h"
+#include "tool/plan.h"
 
 namespace quern {
 
@@ -14,20 +15,24 @@ namespace quern {
 struct CompressedLayer {
   std::string name;
   uint64_t weights = 0, zeros = 0;
-  double bits = 0;         // of all weights, about
-  double sensitivity = 0;  // loss of the model's outputs by relative error of the layer's (compress/reconstruct.h)
+  double bits = 0;  // of all weights, about
+  // What the model's outputs lose by relative error of the layer's (compress/reconstruct.h), if its bits were searched.
+  std::optional<double> sensitivity = {};
 };
 
 struct Compression {
   Graph graph;
+  LayerPlans plans;  // what has become of each node of the graph before: `keep` or `bits`
   std::vector<CompressedLayer> layers;
+  double planned_bits = 0;   // that all layers were to take
   uint64_t file_bytes = 0;   // of a coded file
   double loss = 0;           // of the outputs on the samples, against the model before
   std::optional<Drop> drop;  // on samples that were held out, if options limit it
 };
 
-// One of `target` and `most_drop` is given.
+// At most one of `target` and `most_drop` is given; none, if plans say the bits of all layers.
 struct CompressionOptions {
+  LayerPlans plans = {};                 // by node of the graph; none: of no node is anything decided
   std::optional<uint64_t> target = {};   // bytes that the file has at most
   std::optional<double> most_drop = {};  // percentage points of accuracy that may be lost
   size_t images = 1;                     // sample i is a view of image i % images
@@ -37,7 +42,7 @@ struct CompressionOptions {
 };
 
 // Compresses a dense, optimized graph on samples 0 to `samples` - 1: its weights become levels in int8, chosen by rate and distortion
-// (compress/reconstruct.h). For `most_drop` every fifth image is held out and measured (drop.h): the upper end of the interval
+// (compress/reconstruct.h). Layers take the bits that plans say; those of others are searched. For `most_drop` every fifth image is held out and measured (drop.h): the upper end of the interval
 // keeps to the limit, or the middle, if there are too few samples for the other. Throws Error if a limit can't be kept. Shows
 // progress bars.
 Compression compress_model(const Graph& real, size_t samples, const Sample& sample, const SessionSettings& settings,

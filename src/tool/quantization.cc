@@ -27,13 +27,15 @@ void observe(const qn_session* session, std::vector<Histogram>* histograms) {
   }
 }
 
-void reconstruct(const Graph& real, Graph* quantized, const WeightFormat& format, const std::vector<size_t>& samples,
-                 const Sample& sample, const SessionSettings& settings) {
+// Reconstructs the layers of the nodes that `wanted` marks.
+void reconstruct(const Graph& real, Graph* quantized, const Formats& formats, const Vector<bool>& wanted,
+                 const std::vector<size_t>& samples, const Sample& sample, const SessionSettings& settings) {
   Vector<LayerPair> pairs;
   for (const LayerPair& pair : layer_pairs(real, *quantized)) {
-    if (can_reconstruct(real, pair)) pairs.push_back(pair);
+    if (wanted[pair.real] && can_reconstruct(real, pair)) pairs.push_back(pair);
   }
-  reconstruct_layers(real, *quantized, pairs, format, samples, sample, settings,
+  if (pairs.empty()) return;
+  reconstruct_layers(real, *quantized, pairs, formats, samples, sample, settings,
                      [&](size_t, Reconstruction& layer) { check(layer.finish(*quantized)); });
   check(optimize(*quantized));
 }
@@ -63,15 +65,27 @@ class Search {
  public:
   Search(const Graph& real, const Vector<Range>& ranges, const std::vector<size_t>& samples, const Sample& sample,
          const SessionSettings& settings, const QuantizationOptions& options)
-      : real_(real), ranges_(ranges), samples_(samples), sample_(sample), settings_(settings), options_(options) {
+      : real_(real),
+        ranges_(ranges),
+        samples_(samples),
+        sample_(sample),
+        settings_(settings),
+        options_(options),
+        formats_(formats_for(real, options.weights)),
+        reconstructed_(real.nodes.size(), options.reconstructs) {
+    for (size_t i = 0; i < options.plans.size(); ++i) obey(i, options.plans[i]);
     qn_model* made = nullptr;
     check(make_model(real, nullptr, &made));
     model_.reset(made);
   }
 
-  Graph run() const;
+  // Leaves more nodes f32, if need be.
+  Graph run();
+  // What has become of the nodes.
+  LayerPlans plans(const Graph& quantized) const;
 
  private:
+  void obey(size_t node, const LayerPlan& plan);
   Graph quantized(const Vector<size_t>& f32, bool reconstructs) const;
   double snr_db(const Graph& graph, size_t samples) const;
   bool reaches(const Graph& graph) const { return snr_db(graph, samples_.size()) >= *options_.least_snr_db; }
@@ -83,14 +97,35 @@ class Search {
   const Sample& sample_;
   const SessionSettings& settings_;
   const QuantizationOptions& options_;
+  Formats formats_;             // by node
+  Vector<bool> reconstructed_;  // by node
   ModelPtr model_;
 };
 
+void Search::obey(size_t node, const LayerPlan& plan) {
+  WeightFormat& format = formats_[node];
+  if (plan.bits) format.bits = static_cast<int>(*plan.bits);
+  if (plan.block) format.block = *plan.block;
+  if (plan.keep) format.bits = f32_bits;
+  if (plan.reconstructs) reconstructed_[node] = *plan.reconstructs;
+}
+
+LayerPlans Search::plans(const Graph& quantized) const {
+  LayerPlans plans(real_.nodes.size());
+  for (size_t i = 0; i < plans.size(); ++i) plans[i].keep = formats_[i].bits == f32_bits;
+  for (const LayerPair& pair : layer_pairs(real_, quantized)) {
+    const WeightFormat& format = formats_[pair.real];
+    plans[pair.real] = {.bits = format.bits, .block = format.block, .reconstructs = reconstructed_[pair.real]};
+  }
+  return plans;
+}
+
 Graph Search::quantized(const Vector<size_t>& f32, bool reconstructs) const {
   Graph graph = real_;
-  check(options_.f32_activations ? quantize_weights(graph, options_.weights)
-                                 : quantize(graph, ranges_, f32, options_.weights));
-  if (reconstructs) reconstruct(real_, &graph, options_.weights, samples_, sample_, settings_);
+  Formats formats = formats_;
+  for (const size_t node : f32) formats[node].bits = f32_bits;
+  check(options_.f32_activations ? quantize_weights(graph, formats) : quantize(graph, ranges_, formats));
+  if (reconstructs) reconstruct(real_, &graph, formats, reconstructed_, samples_, sample_, settings_);
   return graph;
 }
 
@@ -109,7 +144,8 @@ double Search::snr_db(const Graph& graph, size_t count) const {
 
 // Nodes by what the outputs lose if each alone computes in int8.
 Vector<size_t> Search::worst_first() const {
-  const Vector<size_t> nodes = quantizable_nodes(real_);
+  Vector<size_t> nodes = quantizable_nodes(real_);
+  erase_if(nodes, [&](size_t node) { return formats_[node].bits == f32_bits; });
   const size_t count = std::min<size_t>(samples_.size(), 8);
   std::vector<std::pair<double, size_t>> order;
   Progress progress("nodes", nodes.size());
@@ -129,8 +165,8 @@ Vector<size_t> Search::worst_first() const {
 
 // Bisects how many of the worst nodes remain f32, with the nearest weights. Reconstruction takes too long for that; it
 // comes last, and only improves the result.
-Graph Search::run() const {
-  Graph graph = quantized({}, options_.reconstructs);
+Graph Search::run() {
+  Graph graph = quantized({}, true);
   if (!options_.least_snr_db || reaches(graph)) return graph;
   const Vector<size_t> worst = worst_first();
   const auto first = [&](size_t count) {
@@ -145,21 +181,27 @@ Graph Search::run() const {
     throw Error(fmt::format("no part of the model can be int8: its outputs would have less than {} dB",
                             *options_.least_snr_db));
   }
-  graph = quantized(first(enough), options_.reconstructs);
-  return reaches(graph) ? graph : quantized(first(enough), false);
+  graph = quantized(first(enough), true);
+  const bool helps = reaches(graph);
+  if (!helps) graph = quantized(first(enough), false), reconstructed_.assign(reconstructed_.size(), false);
+  for (const size_t node : first(enough)) formats_[node].bits = f32_bits;
+  return graph;
 }
 
 }  // namespace
 
 Vector<QuantizedLayer> quantize_model(Graph& graph, const std::vector<size_t>& samples, const Sample& sample,
-                                      const SessionSettings& settings, const QuantizationOptions& options) {
+                                      const SessionSettings& settings, const QuantizationOptions& options,
+                                      LayerPlans* made) {
   check(make_dense(graph));
   std::vector<Histogram> seen;
   if (!options.f32_activations) seen = observe_values(graph, samples, sample, settings);
   Vector<Range> ranges;
   for (const Histogram& histogram : seen) ranges.push_back(histogram.range(options.ranges));
   const Graph real = graph;
-  graph = Search(real, ranges, samples, sample, settings, options).run();
+  Search search(real, ranges, samples, sample, settings, options);
+  graph = search.run();
+  if (made != nullptr) *made = search.plans(graph);
   return quantized_layers(real, graph, seen);
 }
 

@@ -7,21 +7,26 @@
 
 #include "compress/quantize.h"
 #include "tool/part.h"
+#include "tool/plan.h"
 
 namespace quern {
 
 struct QuantizationOptions {
+  LayerPlans plans = {};  // by node of the graph; none: of no node is anything decided
+  // For what they leave open: weights, and whether weights and biases are reconstructed (compress/reconstruct.h).
   WeightFormat weights = {};
+  bool reconstructs = false;
   bool f32_activations = false;  // only weights are quantized
   RangeMethod ranges = RangeMethod::minmax;
-  bool reconstructs = false;  // weights and biases, as compress/reconstruct.h does
   // If set, nodes whose quantization harms outputs most remain f32, until every output has this SNR on samples.
   std::optional<double> least_snr_db = {};
 };
 
-// Quantizes an optimized graph. The samples of these indices calibrate. Shows progress bars. Returns the layers of the result.
+// Quantizes an optimized graph. The samples of these indices calibrate. Shows progress bars. Returns the layers of the
+// result. `made` gets what has become of each node of the graph before, if it is not NULL.
 Vector<QuantizedLayer> quantize_model(Graph& graph, const std::vector<size_t>& samples, const Sample& sample,
-                                      const SessionSettings& settings, const QuantizationOptions& options = {});
+                                      const SessionSettings& settings, const QuantizationOptions& options = {},
+                                      LayerPlans* made = nullptr);
 
 // Which samples calibrate, and which ones measure the result: of five or more every fifth measures, and the others
 // calibrate; of fewer all do both.

@@ -11,9 +11,9 @@ namespace quern {
 
 // Calls finish(i, reconstruction) for each pair of layers when it has its samples; that changes the layer in `quantized`,
 // which the layers after it then see. Of many samples some are taken, so that what both models keep between two layers
-// fits a gibibyte. Shows a progress bar.
+// fits a gibibyte. `formats`: of the nodes of `real`. Shows a progress bar.
 void reconstruct_layers(const Graph& real, const Graph& quantized, const Vector<LayerPair>& pairs,
-                        const WeightFormat& format, const std::vector<size_t>& samples, const Sample& sample,
+                        const Formats& formats, const std::vector<size_t>& samples, const Sample& sample,
                         const SessionSettings& settings,
                         const std::function<void(size_t i, Reconstruction& reconstruction)>& finish);
 

@@ -108,6 +108,13 @@ TEST(Quantize, LayersComputeWithBytesAndTheRestWithFloats) {
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(want[i], got[i], 0.05);
 }
 
+// Formats that leave these nodes f32.
+Formats all_but(const Graph& graph, const Vector<size_t>& f32) {
+  Formats formats = formats_for(graph);
+  for (const size_t node : f32) formats[node].bits = f32_bits;
+  return formats;
+}
+
 TEST(Quantize, NodesMayRemainF32) {
   const Graph floats = sample_graph();
   const Floats x = random(192, 9);
@@ -124,13 +131,13 @@ TEST(Quantize, NodesMayRemainF32) {
   };
   for (const auto& c : cases) {
     Graph graph = floats;
-    expect_ok(quantize(graph, ranges_of(floats, x), c.f32));
+    expect_ok(quantize(graph, ranges_of(floats, x), all_but(floats, c.f32)));
     EXPECT_EQ(kinds(graph), c.kinds);
     const Floats got = run(graph, x)[0].floats;
     for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(want[i], got[i], 0.05);
   }
   Graph graph = floats;
-  EXPECT_EQ(quantize(graph, ranges_of(floats, x), nodes), QN_UNSUPPORTED);
+  EXPECT_EQ(quantize(graph, ranges_of(floats, x), all_but(floats, nodes)), QN_UNSUPPORTED);
 }
 
 TEST(Quantize, WeightsAloneMayBeQuantized) {
@@ -140,7 +147,7 @@ TEST(Quantize, WeightsAloneMayBeQuantized) {
   for (const WeightFormat& format :
        {WeightFormat{4, 0}, WeightFormat{4, 32}, WeightFormat{8, 0}, WeightFormat{8, 32}}) {
     Graph graph = floats;
-    expect_ok(quantize_weights(graph, format));
+    expect_ok(quantize_weights(graph, formats_for(floats, format)));
     EXPECT_EQ(kinds(graph), "conv2d conv2d conv2d concat reshape fully_connected softmax");
     const Vector<QuantizedLayer> layers = quantized_layers(floats, graph);
     ASSERT_EQ(layers.size(), 4u);
@@ -248,7 +255,7 @@ TEST(Quantize, RefusesAModelWithoutANodeForBytes) {
   last.axis = 1;
   Graph graph = b.done(b.node(OpKind::softmax, {b.input({2, 3})}, last));
   EXPECT_EQ(quantize(graph, {}), QN_UNSUPPORTED);
-  EXPECT_EQ(quantize_weights(graph, {}), QN_UNSUPPORTED);
+  EXPECT_EQ(quantize_weights(graph, formats_for(graph)), QN_UNSUPPORTED);
 }
 
 TEST(Quantize, RefusesStates) {

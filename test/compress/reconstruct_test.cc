@@ -190,7 +190,7 @@ TEST(Reconstruct, FewerBitsCauseLargerErrors) {
     for (const double of_weight : {6.0, 4.0, 1.5}) {
       SCOPED_TRACE(testing::Message() << of_weight << " bits for each weight, " << groups << " groups");
       Graph squeezed = real;
-      expect_ok(quantize_weights(squeezed, {}));
+      expect_ok(quantize_weights(squeezed, formats_for(real)));
       const LayerPair layer = layer_pairs(real, squeezed)[1];
       Reconstruction reconstruction(real, squeezed, layer, {}, 1);
       const Output before = run(input_of(real, layer.real), x)[0], after = run(input_of(squeezed, layer.bytes), x)[0];
@@ -248,10 +248,10 @@ TEST(Reconstruct, WeightsOf4Bits) {
     for (const WeightFormat& format : {WeightFormat{4, 0}, WeightFormat{4, 32}, WeightFormat{8, 32}}) {
       SCOPED_TRACE(testing::Message() << format.bits << " bits, blocks of " << format.block);
       Graph quantized = real;
-      expect_ok(quantize_weights(quantized, format));
+      expect_ok(quantize_weights(quantized, formats_for(real, format)));
       const double nearest = squared_distance(want, run(quantized, x)[0].floats);
       for (const LayerPair& layer : layer_pairs(real, quantized)) {
-        Reconstruction reconstruction(real, quantized, layer, format, 1);
+        Reconstruction reconstruction(real, quantized, layer, formats_for(real, format)[layer.real], 1);
         const Output before = run(input_of(real, layer.real), x)[0],
                      after = run(input_of(quantized, layer.bytes), x)[0];
         expect_ok(reconstruction.add(before.floats.data(), after.floats.data(), after.shape));

@@ -493,7 +493,7 @@ TEST_F(Command, QuantizeLeavesNodesInF32UntilTheOutputIsCloseEnough) {
   write_array("x.npy", {1, 2}, {1, 0.7f});
   const auto quantize = [&](const char* least) {
     return quern({"quantize", "wide.qn", "-o", "q.qn", "--calibrate", "x.npy", "--min-snr", least, "--rounding",
-                  "nearest", "--json"});
+                  "nearest", "--save-plan", "plan.json", "--json"});
   };
   const Result r = quantize("30");
   ASSERT_EQ(r.status, 0) << r.err;
@@ -502,6 +502,8 @@ TEST_F(Command, QuantizeLeavesNodesInF32UntilTheOutputIsCloseEnough) {
   for (const json& layer : report["layers"]) types += layer["type"] == "f32" ? 'f' : 'q';
   EXPECT_EQ(types, "qffq");
   EXPECT_GE(report["outputs"][0]["snr_db"], 30);
+  succeeds({"quantize", "wide.qn", "-o", "again.qn", "--calibrate", "x.npy", "--plan", "plan.json", "--json"});
+  EXPECT_TRUE(content("q.qn") == content("again.qn")) << "the plan knows which";
   fs::remove(dir / "q.qn");
   write_chain(path("wide.qn"), {{1e4f, 0, 0, 1}, {0, 1, 0, 1}});
   EXPECT_NE(quantize("20").err.find("no part of the model can be int8: its outputs would have less than 20 dB"),
@@ -659,8 +661,8 @@ TEST_F(Command, CompressReachesATarget) {
   ASSERT_EQ(dry.status, 0) << dry.err;
   EXPECT_GE(json::parse(dry.out)["ratio"], 4);
   EXPECT_FALSE(fs::exists(dir / "none.qn"));
-  EXPECT_NE(with({"--target-ratio", "8"}, 2).find("a target needs samples"), std::string::npos);
-  EXPECT_NE(with({"--calibrate", "a.png"}, 2).find("samples need a target"), std::string::npos);
+  EXPECT_NE(with({"--target-ratio", "8"}, 2).find("a target or a plan needs samples"), std::string::npos);
+  EXPECT_NE(with({"--calibrate", "a.png"}, 2).find("samples need a target or a plan"), std::string::npos);
   with({"--max-drop", "5"}, 2);
   with({"--max-drop", "101", "--calibrate", "a.png"}, 2);
   with({"--max-drop", "5", "--target-ratio", "8", "--calibrate", "a.png"}, 2);

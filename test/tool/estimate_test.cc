@@ -333,7 +333,7 @@ TEST(Layers, Of4BitsArePointwise) {
   Graph graph = build_zoo("squeezenet_v1.1", 1);
   check(infer_shapes(graph));
   check(optimize(graph));
-  check(quantize_weights(graph, {4, 32}));
+  check(quantize_weights(graph, formats_for(graph, {4, 32})));
   size_t pointwise = 0, others = 0;
   for (const Layer& layer : layers_of(graph)) {
     EXPECT_TRUE(layer.pointwise || layer.type != KernelType::qw4b);

@@ -16,6 +16,7 @@
 #include "tool/input/preprocess.h"
 #include "tool/input/samples.h"
 #include "tool/model.h"
+#include "tool/plan.h"
 
 namespace quern {
 namespace {
@@ -27,6 +28,7 @@ struct CompressArguments {
   std::optional<double> ratio, most_drop, seconds;
   bool dry_run = false;
   std::optional<uint64_t> size;
+  PlanFlags plans;
   std::string activations = "f32";
   bool mirror = false;
   size_t threads = 1;
@@ -48,6 +50,7 @@ void mirror_image(InputData* image) {
 
 Compression squeeze(const CompressArguments& arguments, const ModelFiles& files, Graph graph,
                     CompressionOptions options) {
+  options.plans = arguments.plans.plan_for(graph);
   check(make_dense(graph));
   const ModelPtr model = load_model(files, arguments.reading.sizes);
   const SampleSet samples("--calibrate",
@@ -62,7 +65,10 @@ Compression squeeze(const CompressArguments& arguments, const ModelFiles& files,
   const SessionSettings settings = {.threads = arguments.threads, .any_size = !arguments.reading.sizes.empty()};
   options.images = samples.size();
   options.int8_activations = arguments.activations == "int8";
-  return compress_model(graph, samples.size() * (arguments.mirror ? 2 : 1), sample, settings, options);
+  Compression compression =
+      compress_model(graph, samples.size() * (arguments.mirror ? 2 : 1), sample, settings, options);
+  arguments.plans.save(compression.plans, graph);
+  return compression;
 }
 
 nlohmann::ordered_json compressed_layer_json(const CompressedLayer& layer) {
@@ -71,7 +77,7 @@ nlohmann::ordered_json compressed_layer_json(const CompressedLayer& layer) {
           {"weights", layer.weights},
           {"bits_per_weight", layer.bits / weights},
           {"sparsity", static_cast<double>(layer.zeros) / weights},
-          {"sensitivity", layer.sensitivity}};
+          {"sensitivity", layer.sensitivity ? nlohmann::ordered_json(*layer.sensitivity) : nullptr}};
 }
 
 nlohmann::ordered_json compression_json(const Compression& compression, uint64_t before, uint64_t after) {
@@ -98,9 +104,11 @@ void print_compression(const nlohmann::ordered_json& report, double most_drop) {
   if (report.contains("layers")) {
     fmt::print("  weights    bits   zeros  sensitivity  layer\n");
     for (const auto& layer : report["layers"]) {
-      fmt::print("{:>9}  {:6.2f}  {:5.1f}%  {:11.3g}  {}\n", layer["weights"].get<uint64_t>(),
+      const auto& sensitivity = layer["sensitivity"];
+      fmt::print("{:>9}  {:6.2f}  {:5.1f}%  {:>11}  {}\n", layer["weights"].get<uint64_t>(),
                  layer["bits_per_weight"].get<double>(), 100 * layer["sparsity"].get<double>(),
-                 layer["sensitivity"].get<double>(), layer["name"].get<std::string>());
+                 sensitivity.is_null() ? "planned" : fmt::format("{:.3g}", sensitivity.get<double>()),
+                 layer["name"].get<std::string>());
     }
     fmt::print("outputs lose {:.4g} on the samples (KL divergence, or half the relative square error)\n",
                report["loss"].get<double>());
@@ -122,9 +130,11 @@ uint64_t write_coded(const Graph& graph, const CompressArguments& arguments) {
 }
 
 int run_compress(const CompressArguments& arguments) {
-  const bool lossy = arguments.ratio || arguments.size || arguments.most_drop;
-  if (lossy && arguments.samples.empty()) throw CLI::ValidationError("--calibrate", "a target needs samples");
-  if (!lossy && !arguments.samples.empty()) throw CLI::ValidationError("--calibrate", "samples need a target");
+  const bool lossy = arguments.ratio || arguments.size || arguments.most_drop || !arguments.plans.file.empty();
+  if (lossy && arguments.samples.empty()) throw CLI::ValidationError("--calibrate", "a target or a plan needs samples");
+  if (!lossy && !arguments.samples.empty())
+    throw CLI::ValidationError("--calibrate", "samples need a target or a plan");
+  if (!lossy && arguments.plans.any()) throw CLI::ValidationError("--exclude, --save-plan", "they need a target");
   const ModelFiles files = {arguments.in, ""};
   ImportOptions options;
   if (!files.is_quern()) options.target = arguments.out;  // a .qn file may be rewritten in place
@@ -179,8 +189,9 @@ Action compress_command(CLI::App& app) {
                  "After so many seconds the search ends with the best so far, as soon as one keeps the limit")
       ->check(CLI::NonNegativeNumber.description(""))
       ->type_name("SECONDS");
-  app.add_flag("--dry-run", arguments->dry_run, "Only report: write no file");
+  app.add_flag("--dry-run", arguments->dry_run, "Only report, and write the plan: write no model");
   app.add_flag("--mirror", arguments->mirror, "Mirrored images are samples, too");
+  add_plan_flags(app, &arguments->plans);
   add_input_flags(app, &arguments->reading);
   add_threads(app, &arguments->threads);
   app.add_flag("--json", arguments->json, "One JSON object on standard output");

@@ -12,6 +12,7 @@
 #include "graph/ir/kinds.h"
 #include "tool/command/command.h"
 #include "tool/model.h"
+#include "tool/plan.h"
 #include "tool/sparsity.h"
 
 namespace quern {
@@ -21,6 +22,8 @@ struct PruneArguments {
   std::string in, out, schedule = "uniform";
   PruneFlags prune;
   std::optional<double> channels;
+  PlanFlags plans;
+  const CLI::Option *sparsity = nullptr, *block = nullptr, *inputs = nullptr;  // go before plans
   bool json = false;
 };
 
@@ -98,6 +101,31 @@ Json remove_smallest_channels(double part, Graph* graph) {
   return channels_report(part, before, *graph);
 }
 
+// What plans say of each node and flags do not.
+Vector<LayerPruning> decided(const PruneArguments& arguments, const Graph& graph) {
+  Vector<LayerPruning> layers;
+  const bool shaped = !arguments.block->empty() || !arguments.inputs->empty();
+  for (const LayerPlan& plan : arguments.plans.plan_for(graph)) {
+    LayerPruning& layer = layers.emplace_back();
+    layer.keep = plan.keep;
+    if (arguments.sparsity->empty()) layer.sparsity = plan.sparsity;
+    if (!shaped) layer.shape = plan.pattern;
+  }
+  return layers;
+}
+
+void remove_smallest_weights(const PruneArguments& arguments, Graph* graph) {
+  const Graph before = *graph;
+  PruneOptions options = arguments.prune.options(schedules.at(arguments.schedule), false);
+  options.layers = decided(arguments, before);
+  Vector<LayerPruning> made;
+  check(prune(*graph, options, &made));
+  LayerPlans plans;
+  for (const LayerPruning& layer : made)
+    plans.push_back({.keep = layer.keep, .sparsity = layer.sparsity, .pattern = layer.shape});
+  arguments.plans.save(plans, before);
+}
+
 int run_prune(const PruneArguments& arguments) {
   const ModelFiles files = {arguments.in, ""};
   ImportOptions options;
@@ -107,7 +135,7 @@ int run_prune(const PruneArguments& arguments) {
   if (arguments.channels) {
     json = remove_smallest_channels(*arguments.channels, &graph);
   } else {
-    check(prune(graph, arguments.prune.options(schedules.at(arguments.schedule), false)));
+    remove_smallest_weights(arguments, &graph);
   }
   check(write_model_file(graph, arguments.out.c_str()));
   if (!arguments.channels) json = report(arguments, layers_of_file(arguments.out));
@@ -127,6 +155,9 @@ Action prune_command(CLI::App& app) {
   app.add_option("IN", arguments->in, "A .qn file")->required()->type_name("IN.qn");
   app.add_option("-o,--out", arguments->out, "The .qn file to write")->required()->type_name("OUT.qn");
   CLI::Option* const sparsity = add_prune_flags(app, &arguments->prune);
+  arguments->sparsity = sparsity;
+  arguments->block = app.get_option("--block");
+  arguments->inputs = app.get_option("--block-inputs");
   app.add_option("--schedule", arguments->schedule,
                  "uniform: the same part of each layer; global: the smallest of all layers; erk: the larger a layer, "
                  "the more (Erdos-Renyi kernel)")
@@ -138,13 +169,16 @@ Action prune_command(CLI::App& app) {
                      "Part of each layer's output channels that is removed, with all that reads them: from 0, below 1")
           ->check(CLI::Validator(below_one, ""))
           ->type_name("P");
-  for (const char* other : {"--sparsity", "--block", "--block-inputs", "--schedule"}) {
+  add_plan_flags(app, &arguments->plans);
+  for (const char* other :
+       {"--sparsity", "--block", "--block-inputs", "--schedule", "--plan", "--save-plan", "--exclude"}) {
     channels->excludes(app.get_option(other));
   }
   app.add_flag("--json", arguments->json, "One JSON object on standard output");
   app.footer(fmt::format("By magnitude, without training.\n{}\n{}", what_stays_dense, what_keeps_channels));
   return [arguments, sparsity] {
-    if (sparsity->empty() && !arguments->channels) throw CLI::RequiredError("--sparsity or --channels");
+    if (sparsity->empty() && !arguments->channels && arguments->plans.file.empty())
+      throw CLI::RequiredError("--sparsity, --channels or --plan");
     return run_prune(*arguments);
   };
 }

@@ -9,18 +9,18 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "convert/common/error.h"
 #include "graph/file/format.h"
 #include "tool/command/command.h"
 #include "tool/input/named_files.h"
 #include "tool/input/samples.h"
 #include "tool/model.h"
+#include "tool/plan.h"
 #include "tool/quantization.h"
 #include "tool/sparsity.h"
 
 namespace quern {
 namespace {
-
-constexpr int f32_bits = 32;
 
 struct QuantizeArguments {
   std::string in, out, method = "mse", rounding = "reconstruct";
@@ -28,6 +28,8 @@ struct QuantizeArguments {
   InputFlags reading;
   std::optional<double> least_snr;
   WeightFormat weights;
+  PlanFlags plans;
+  const CLI::Option *bits = nullptr, *block = nullptr, *algorithm = nullptr;  // go before plans
   std::string activations = "int8";
   size_t threads = 1;
   bool json = false;
@@ -145,6 +147,23 @@ RangeMethod method_named(const std::string& name) {
   return static_cast<RangeMethod>(std::find(std::begin(range_methods), std::end(range_methods), name) - range_methods);
 }
 
+// Of each node what plans say and flags do not.
+LayerPlans plans_for(const QuantizeArguments& arguments, const Graph& graph) {
+  LayerPlans plans = arguments.plans.plan_for(graph);
+  for (size_t i = 0; i < plans.size(); ++i) {
+    LayerPlan& plan = plans[i];
+    if (!arguments.bits->empty()) plan.bits.reset();
+    if (!arguments.block->empty()) plan.block.reset();
+    if (!arguments.algorithm->empty()) plan.reconstructs.reset();
+    const char* const name = graph.nodes[i].name.c_str();
+    if (plan.bits && *plan.bits != 8 && *plan.bits != 4)
+      throw Error(fmt::format("the plan has {} bits for \"{}\"; quantize takes 8 and 4", *plan.bits, name));
+    if (plan.block.value_or(0) != 0 && arguments.activations != "f32")
+      throw Error(fmt::format("the plan has blocks for \"{}\", which need --activations f32", name));
+  }
+  return plans;
+}
+
 int run_quantize(const QuantizeArguments& arguments) {
   const bool f32 = arguments.activations == "f32";
   if (arguments.weights.block != 0 && !f32) throw CLI::ValidationError("--block", "needs --activations f32");
@@ -162,15 +181,23 @@ int run_quantize(const QuantizeArguments& arguments) {
   const auto sample = [&](const qn_model* observed, const qn_session*, size_t i) { return samples.read(i, observed); };
   const SampleSplit split = split_samples(samples.size());
   const SessionSettings settings = {.threads = arguments.threads, .any_size = !arguments.reading.sizes.empty()};
+  const Graph before = graph;
+  LayerPlans decided;
   const Vector<QuantizedLayer> layers = quantize_model(graph, split.calibration, sample, settings,
-                                                       {arguments.weights, f32, method_named(arguments.method),
-                                                        arguments.rounding == "reconstruct", arguments.least_snr});
+                                                       {.plans = plans_for(arguments, before),
+                                                        .weights = arguments.weights,
+                                                        .reconstructs = arguments.rounding == "reconstruct",
+                                                        .f32_activations = f32,
+                                                        .ranges = method_named(arguments.method),
+                                                        .least_snr_db = arguments.least_snr},
+                                                       &decided);
   qn_model* made = nullptr;
   check(make_model(graph, nullptr, &made));
   const ModelPtr quantized(made);
   const std::vector<OutputQuality> outputs =
       compare_outputs(model.get(), quantized.get(), split.measured, sample, settings);
   check(write_model_file(graph, arguments.out.c_str()));
+  arguments.plans.save(decided, before);
   nlohmann::ordered_json json = report(arguments, samples.size(), source_bytes, layers);
   report_quality(split, outputs, &json);
   if (arguments.json) {
@@ -204,22 +231,24 @@ Action quantize_command(CLI::App& app) {
           CLI::IsMember(std::vector<std::string>(std::begin(range_methods), std::end(range_methods))).description(""))
       ->type_name("NAME")
       ->capture_default_str();
-  app.add_option("--rounding", arguments->rounding,
-                 "nearest: each weight becomes the nearest byte; reconstruct: layer by layer, weights and biases are "
-                 "chosen so that sums on the samples come closest to those before, which takes longer")
-      ->check(CLI::IsMember({"nearest", "reconstruct"}).description(""))
-      ->type_name("NAME")
-      ->capture_default_str();
-  app.add_option("--weight-bits", arguments->weights.bits,
-                 "Bits of weights. Layers of fewer than 3,000 weights have 8 in any case")
-      ->check(CLI::IsMember({8, 4}).description(""))
-      ->type_name("N")
-      ->capture_default_str();
-  app.add_option("--block", arguments->weights.block,
-                 "Weights of an output channel that share a scale; 0: all. Needs --activations f32")
-      ->check(CLI::IsMember({0, 32}).description(""))
-      ->type_name("N")
-      ->capture_default_str();
+  arguments->algorithm =
+      app.add_option(
+             "--rounding", arguments->rounding,
+             "nearest: each weight becomes the nearest byte; reconstruct: layer by layer, weights and biases are "
+             "chosen so that sums on the samples come closest to those before, which takes longer")
+          ->check(CLI::IsMember({"nearest", "reconstruct"}).description(""))
+          ->type_name("NAME")
+          ->capture_default_str();
+  arguments->bits = app.add_option("--weight-bits", arguments->weights.bits,
+                                   "Bits of weights. Layers of fewer than 3,000 weights have 8 in any case")
+                        ->check(CLI::IsMember({8, 4}).description(""))
+                        ->type_name("N")
+                        ->capture_default_str();
+  arguments->block = app.add_option("--block", arguments->weights.block,
+                                    "Weights of an output channel that share a scale; 0: all. Needs --activations f32")
+                         ->check(CLI::IsMember({0, 32}).description(""))
+                         ->type_name("N")
+                         ->capture_default_str();
   app.add_option("--activations", arguments->activations, "f32: quantize weights only")
       ->check(CLI::IsMember({"int8", "f32"}).description(""))
       ->type_name("NAME")
@@ -229,6 +258,7 @@ Action quantize_command(CLI::App& app) {
                  "calibration samples. Takes several times as long")
       ->check(CLI::Range(0.0, 150.0).description(""))
       ->type_name("DB");
+  add_plan_flags(app, &arguments->plans);
   app.add_flag("--json", arguments->json, "One JSON object on standard output");
   add_threads(app, &arguments->threads);
   add_input_flags(app, &arguments->reading);

@@ -1,0 +1,291 @@
+// Plans of what becomes of layers: names and expressions, what is refused, and commands that write, obey and repeat them.
+#include "tool/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "command_fixture.h"
+#include "convert/common/error.h"
+#include "convert/zoo/builder.h"
+#include "graph/file/format.h"
+#include "graph/pass/passes.h"
+
+namespace quern {
+namespace plan_test {
+
+using nlohmann::json;
+
+// Layers called a, block/1 and block/2, a softmax, and one without a name.
+Graph named_layers() {
+  zoo::Builder b("net", 1);
+  zoo::Value x = b.input(8);
+  for (const char* name : {"a", "block/1", "block/2"}) x = b.conv(name, x, {8, 3, 1, zoo::Activation::relu});
+  b.output("prob", b.softmax("prob", b.fully_connected("nameless", x, 10).tensor, 1));
+  Graph graph = b.finish();
+  check(infer_shapes(graph));
+  for (Node& node : graph.nodes) {
+    if (std::string(node.name.c_str()) == "nameless") node.name = String();
+  }
+  return graph;
+}
+
+size_t node_called(const std::string& name) {
+  const Graph graph = named_layers();
+  size_t i = 0;
+  while (name != graph.nodes[i].name.c_str()) ++i;
+  return i;
+}
+
+LayerPlans parse_layers(const std::string& layers) {
+  return parse_plan("{\"schema\": 1, \"layers\": " + layers + "}", "p.json", named_layers());
+}
+
+// What the layers of these names keep, or their bits.
+std::string bits_of(const LayerPlans& plans) {
+  const Graph graph = named_layers();
+  std::ostringstream text;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    if (plans[i].keep) text << graph.nodes[i].name.c_str() << "=keep ";
+    if (plans[i].bits) text << graph.nodes[i].name.c_str() << '=' << *plans[i].bits << ' ';
+  }
+  return text.str();
+}
+
+TEST(Plans, NamesGoBeforeExpressions) {
+  EXPECT_EQ(bits_of(parse_layers("{}")), "");
+  EXPECT_EQ(bits_of(parse_layers(R"({"a": {"bits": 3}})")), "a=3 ");
+  EXPECT_EQ(bits_of(parse_layers(R"({"block/1": {"bits": 3}, "block.*": {"bits": 4}})")), "block/1=3 block/2=4 ");
+  EXPECT_EQ(bits_of(parse_layers(R"({"block/.": {"bits": 4}, "block/1": {"bits": 3}})")), "block/1=3 block/2=4 ");
+  EXPECT_EQ(bits_of(parse_layers(R"({"block/.|a": {"keep": true}, "a|b.*1": {"bits": 2.5}})")),
+            "a=2.5 block/1=2.5 block/2=keep ")
+      << "the last expression that matches decides all";
+}
+
+TEST(Plans, ExpressionsMatchWholeNamesInLinearTime) {
+  Graph graph = named_layers();
+  graph.nodes[0].name = String(std::string(20000, 'a').c_str());
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THROW(parse_plan(R"({"schema": 1, "layers": {"(a*)*(a|aa)*b": {"bits": 3}}})", "p.json", graph), Error);
+  EXPECT_TRUE(parse_plan(R"({"schema": 1, "layers": {"(a|aa)*": {"bits": 3}}})", "p.json", graph)[0].bits);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_THROW(parse_layers(R"({"bloc": {"bits": 3}})"), Error);
+  EXPECT_EQ(bits_of(parse_layers(R"({"a|ab*|block/1": {"bits": 3}})")), "a=3 block/1=3 ") << "the longest match";
+}
+
+TEST(Plans, FieldsAreRead) {
+  const LayerPlans plans = parse_layers(
+      R"({"a": {"bits": 4, "block": 32, "sparsity": 0.5, "pattern": "16x4", "algorithm": "nearest", "keep": false}})");
+  const LayerPlan& plan = plans[node_called("a")];
+  EXPECT_FALSE(plan.keep);
+  EXPECT_EQ(plan.bits, 4);
+  EXPECT_EQ(plan.block, 32u);
+  EXPECT_EQ(plan.sparsity, 0.5);
+  ASSERT_TRUE(plan.pattern);
+  EXPECT_EQ(plan.pattern->outputs, 16u);
+  EXPECT_EQ(plan.pattern->inputs, 4u);
+  EXPECT_EQ(plan.reconstructs, false);
+}
+
+TEST(Plans, WhatIsWrongIsNamed) {
+  const auto why = [](const std::string& text) {
+    try {
+      parse_plan(text, "p.json", named_layers());
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  const auto layer = [&](const std::string& key, const std::string& fields) {
+    return why("{\"schema\": 1, \"layers\": {\"" + key + "\": " + fields + "}}");
+  };
+  const struct {
+    std::string got, expected;
+  } cases[] = {
+      {why(""), "p.json is no JSON"},
+      {why("{"), "p.json is no JSON"},
+      {why("[]"), "p.json is no plan: expected an object"},
+      {why(R"({"layers": {}})"), "p.json is no plan: it has no \"schema\""},
+      {why(R"({"schema": 1})"), "p.json is no plan: it has no \"layers\""},
+      {why(R"({"schema": 2, "layers": {}})"), "expected \"schema\": 1"},
+      {why(R"({"schema": 1, "layers": []})"), "\"layers\" is no object"},
+      {why(R"({"schema": 1, "layers": {}, "layer": {}})"), "there is no field \"layer\""},
+      {why(R"({"schema": 1, "schema": 1, "layers": {}})"), "\"schema\" occurs twice"},
+      {why(R"({"schema": 1, "model": "00000000", "layers": {}})"), "this plan is for another model"},
+      {why(R"({"schema": 1, "model": 5, "layers": {}})"), "this plan is for another model"},
+      {why(R"({"schema": 1, "layers": {"a": {"bits": [[[]]]}}})"), "p.json is no plan: objects or arrays in"},
+      {why(std::string(100000, '[')), "p.json is no plan: objects or arrays in"},
+      {layer("a", "3"), "p.json: layer \"a\": expected an object"},
+      {layer("a", R"({"bit": 3})"), "layer \"a\": \"bit\": there is no such field"},
+      {layer("a", R"({"bits": 0})"), "\"bits\": expected a number above 0, up to 8, found 0"},
+      {layer("a", R"({"bits": 9})"), "found 9"},
+      {layer("a", R"({"bits": "4"})"), "found \"4\""},
+      {layer("a", R"({"keep": 1})"), "\"keep\": expected true or false, found 1"},
+      {layer("a", R"({"block": 16})"), "\"block\": expected 0 or 32, found 16"},
+      {layer("a", R"({"sparsity": 1})"), "\"sparsity\": expected a number from 0 to below 1, found 1"},
+      {layer("a", R"({"pattern": "3x1"})"), "\"pattern\": expected"},
+      {layer("a", R"({"algorithm": "best"})"), "\"algorithm\": expected \"reconstruct\" or \"nearest\""},
+      {layer("b", R"({"bits": 4})"), "the model has no layer \"b\""},
+      {layer("(a", R"({"bits": 4})"), "\"(a\" means no layer, and is no regular expression"},
+      {layer("a{1,9}", R"({"bits": 4})"), "counts in braces are not supported"},
+      {layer(R"((a)\\1)", R"({"bits": 4})"), "back references are not supported"},
+      {layer(R"(a\u0000)", R"({"bits": 4})"), "it has a zero byte"},
+      {layer(std::string(1001, 'a'), R"({"bits": 4})"), "it is longer than 1000 characters"},
+  };
+  for (const auto& c : cases) EXPECT_NE(c.got.find(c.expected), std::string::npos) << c.got << "\n" << c.expected;
+}
+
+TEST(Plans, TextGivesThePlanAgain) {
+  Graph graph = named_layers();
+  LayerPlans plans(graph.nodes.size());
+  plans[0] = {.keep = true};
+  plans[1] = {.bits = 2.125, .block = 32, .sparsity = 1.0 / 3, .pattern = BlockShape{8, 1}, .reconstructs = true};
+  const std::string text = plan_text(plans, graph);
+  const LayerPlans again = parse_plan(text, "p.json", graph);
+  EXPECT_EQ(plan_text(again, graph), text);
+  EXPECT_TRUE(again[0].keep);
+  EXPECT_EQ(again[1].sparsity, 1.0 / 3);
+  graph.nodes[1].name = graph.nodes[0].name;
+  EXPECT_THROW(plan_text(plans, graph), Error) << "two nodes have this name";
+  graph.nodes[1].name = String();
+  EXPECT_THROW(plan_text(plans, graph), Error);
+  graph.nodes[1].name = String("\xff");
+  EXPECT_THROW(plan_text(plans, graph), Error);
+}
+
+// Models for commands: a small convolution, and two layers of more than 3,000 weights.
+class PlanCommand : public Command {
+ protected:
+  void SetUp() override {
+    Command::SetUp();
+    zoo::Builder b("net", 5);
+    const zoo::Value small = b.conv("small", b.input(8), {36, 3, 1, zoo::Activation::relu});
+    const zoo::Value dense = b.conv("dense", small, {12, 3, 2, zoo::Activation::relu});
+    b.output("prob", b.softmax("prob", b.fully_connected("fc", dense, 80).tensor, 1));
+    Graph graph = b.finish();
+    check(infer_shapes(graph));
+    check(write_model_file(graph, path("net.qn").c_str()));
+  }
+  // Runs a command on the network; returns its report.
+  json report(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin() + 1, {"net.qn", "--json"});
+    const Result r = quern(arguments);
+    EXPECT_EQ(r.status, 0) << r.err;
+    return r.status == 0 ? json::parse(r.out) : json();
+  }
+  void write_plan(const std::string& layers) const {
+    spill(dir / "p.json", R"({"schema": 1, "layers": )" + layers + "}");
+  }
+};
+
+TEST_F(PlanCommand, CompressRepeatsWhatItHasFound) {
+  const std::vector<std::string> flags = {"--calibrate", "a.png", "b.jpg"};
+  const auto with = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "compress");
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    return arguments;
+  };
+  report(with({"-o", "found.qn", "--target-ratio", "6", "--save-plan", "found.json"}));
+  const json plan = json::parse(content("found.json"));
+  EXPECT_EQ(plan["layers"].size(), 3u);
+  const json again = report(with({"-o", "again.qn", "--plan", "found.json", "--save-plan", "again.json"}));
+  EXPECT_TRUE(content("found.qn") == content("again.qn"));
+  EXPECT_EQ(content("found.json"), content("again.json"));
+  EXPECT_TRUE(again["layers"][0]["sensitivity"].is_null()) << "nothing is searched";
+  report(with({"-o", "again.qn", "--plan", "found.json", "--target-ratio", "6"}));
+  EXPECT_TRUE(content("found.qn") == content("again.qn"));
+  EXPECT_NE(
+      fails(with({"net.qn", "-o", "no.qn", "--plan", "found.json", "--target-ratio", "9"})).find("bytes at least"),
+      std::string::npos);
+  write_array("x.npy", {1}, {1});
+  EXPECT_NE(fails(with({"tiny.qn", "-o", "no.qn", "--plan", "found.json"})).find("for another model"),
+            std::string::npos);
+}
+
+TEST_F(PlanCommand, CompressObeys) {
+  const std::vector<std::string> flags = {"--calibrate", "a.png", "-o", "small.qn"};
+  const auto with = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "compress");
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    return arguments;
+  };
+  write_plan(R"({"dense": {"bits": 5}, "small": {"keep": true}})");
+  const json made = report(with({"--plan", "p.json", "--target-ratio", "4"}));
+  ASSERT_EQ(made["layers"].size(), 2u);
+  EXPECT_EQ(made["layers"][0]["name"], "dense");
+  EXPECT_NEAR(made["layers"][0]["bits_per_weight"], 5, 0.4);
+  EXPECT_GE(made["ratio"], 4);
+  EXPECT_EQ(report(with({"--exclude", "d.*", "--exclude", "small", "--target-ratio", "1.5"}))["layers"].size(), 1u);
+  const auto refused = [&](std::vector<std::string> arguments, int status) {
+    arguments.insert(arguments.begin(), "net.qn");
+    return fails(with(arguments), status);
+  };
+  EXPECT_NE(refused({"--plan", "p.json"}, 1).find("the plan says no bits for \"fc\""), std::string::npos);
+  EXPECT_NE(refused({"--exclude", "none", "--target-ratio", "2"}, 1).find("--exclude: the model has no layer \"none\""),
+            std::string::npos);
+  EXPECT_NE(refused({"--plan", "none.json"}, 1).find("none.json"), std::string::npos);
+  EXPECT_NE(fails({"compress", "net.qn", "-o", "no.qn", "--exclude", "fc"}, 2).find("they need a target"),
+            std::string::npos);
+  EXPECT_NE(
+      fails({"compress", "net.qn", "-o", "no.qn", "--plan", "p.json"}, 2).find("a target or a plan needs samples"),
+      std::string::npos);
+}
+
+TEST_F(PlanCommand, QuantizeObeysAndRepeats) {
+  const auto quantize = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"quantize", "-o", "q.qn", "--calibrate", "a.png"});
+    return report(arguments);
+  };
+  const auto bits = [](const json& made) {
+    std::string text;
+    for (const json& layer : made["layers"]) text += std::to_string(layer["weight_bits"].get<int>()) + " ";
+    return text;
+  };
+  write_plan(R"({"small|dense": {"bits": 4}, "fc": {"keep": true}})");
+  EXPECT_EQ(bits(quantize({"--plan", "p.json", "--save-plan", "q.json"})), "4 4 32 ");
+  const std::string first = content("q.qn");
+  EXPECT_EQ(bits(quantize({"--plan", "q.json"})), "4 4 32 ");
+  EXPECT_TRUE(content("q.qn") == first);
+  EXPECT_EQ(bits(quantize({"--plan", "p.json", "--weight-bits", "8"})), "8 8 32 ") << "flags go before plans";
+  EXPECT_EQ(bits(quantize({"--exclude", "dense"})), "8 32 8 ");
+  EXPECT_EQ(bits(quantize({"--plan", "p.json", "--activations", "f32"})), "4 4 32 ");
+  write_plan(R"({"dense": {"bits": 4, "block": 32, "algorithm": "nearest"}})");
+  EXPECT_EQ(bits(quantize({"--plan", "p.json", "--activations", "f32"})), "8 4 8 ");
+  EXPECT_NE(fails({"quantize", "net.qn", "-o", "no.qn", "--calibrate", "a.png", "--plan", "p.json"})
+                .find("blocks for \"dense\", which need --activations f32"),
+            std::string::npos);
+  write_plan(R"({"dense": {"bits": 3}})");
+  EXPECT_NE(fails({"quantize", "net.qn", "-o", "no.qn", "--calibrate", "a.png", "--plan", "p.json"})
+                .find("the plan has 3 bits for \"dense\"; quantize takes 8 and 4"),
+            std::string::npos);
+}
+
+TEST_F(PlanCommand, PruneObeysAndRepeats) {
+  const auto zeros = [](const json& made) {
+    std::string text;
+    for (const json& layer : made["layers"]) text += fmt::format("{:.2f} ", layer["sparsity"].get<double>());
+    return text;
+  };
+  for (const char* schedule : {"uniform", "global", "erk"}) {
+    report(
+        {"prune", "-o", "p.qn", "--sparsity", "0.5", "--block", "4", "--schedule", schedule, "--save-plan", "p.json"});
+    report({"prune", "-o", "again.qn", "--plan", "p.json"});
+    EXPECT_TRUE(content("p.qn") == content("again.qn")) << schedule;
+  }
+  write_plan(R"({"small": {"sparsity": 0.5, "pattern": "4x1"}, "fc": {"keep": true}})");
+  EXPECT_EQ(zeros(report({"prune", "-o", "p.qn", "--plan", "p.json"})), "0.50 0.00 0.00 ")
+      << "a plan may prune the first layer";
+  EXPECT_EQ(zeros(report({"prune", "-o", "p.qn", "--plan", "p.json", "--sparsity", "0.75"})), "0.00 0.75 0.00 ")
+      << "flags go before plans";
+  EXPECT_EQ(zeros(report({"prune", "-o", "p.qn", "--sparsity", "0.75", "--exclude", "dense"})), "0.00 0.00 0.75 ");
+  EXPECT_NE(fails({"prune", "net.qn", "-o", "p.qn", "--channels", "0.5", "--exclude", "fc"}, 2).find("--exclude"),
+            std::string::npos);
+}
+
+}  // namespace plan_test
+}  // namespace quern
