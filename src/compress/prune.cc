@@ -18,20 +18,16 @@ namespace quern {
 namespace {
 
 struct Layer {
-  size_t constant;                      // index
-  Vector<size_t> dimensions;            // O, ..., I
-  size_t groups, out, depth;            // output channels of one group; elements of a row
-  size_t inputs = 1;                    // of one group: successive elements of a row that belong to a tap
-  BlockShape shape = {};                // of blocks
+  size_t constant;            // index
+  Vector<size_t> dimensions;  // O, ..., I
+  BlockGrid grid;
   std::optional<double> sparsity = {};  // that is decided
   double density = 1;                   // the part of the blocks that stay
-  Vector<float> magnitudes = {};        // of every block: by block rows of all groups, then by positions
-
-  size_t blocks() const {
-    if (inputs == 0) return 0;
-    return groups * divide_up(out, shape.outputs) * (depth / inputs) * divide_up(inputs, shape.inputs);
-  }
 };
+
+const float* weights_of(const Graph& graph, const Layer& layer) {
+  return static_cast<const float*>(graph.constants[layer.constant].data);
+}
 
 // Weights that several layers share count as one layer here, which is pruned only if all of them may be.
 Vector<Layer> layers_of(const Graph& graph, const PruneOptions& options) {
@@ -49,12 +45,13 @@ Vector<Layer> layers_of(const Graph& graph, const PruneOptions& options) {
     if (decided.keep || (matters && !decided.sparsity)) dense.insert(weights.constant);
     if (!seen.insert(weights.constant).second) continue;
     const size_t groups = node.kind == OpKind::conv2d ? node.attributes.groups : 1;
-    Layer layer = {static_cast<size_t>(weights.constant), weights.shape, groups, weights.shape[0] / groups,
-                   std::accumulate(weights.shape.begin() + 1, weights.shape.end(), size_t{1}, std::multiplies<>())};
-    layer.inputs = weights.shape.back();
-    layer.shape = decided.shape.value_or(BlockShape{options.block, options.inputs});
-    layer.sparsity = decided.sparsity;
-    layers.push_back(std::move(layer));
+    const size_t depth =
+        std::accumulate(weights.shape.begin() + 1, weights.shape.end(), size_t{1}, std::multiplies<>());
+    layers.push_back({.constant = static_cast<size_t>(weights.constant),
+                      .dimensions = weights.shape,
+                      .grid = {groups, weights.shape[0] / groups, depth, weights.shape.back(),
+                               decided.shape.value_or(BlockShape{options.block, options.inputs})},
+                      .sparsity = decided.sparsity});
   }
   erase_if(layers, [&](const Layer& layer) { return dense.contains(static_cast<int>(layer.constant)); });
   return layers;
@@ -67,33 +64,34 @@ struct Block {
 
 // Calls visit(i, block) for every block; i is its index.
 template <class Visit>
-void each_block(const Layer& layer, Visit&& visit) {
+void each_block(const BlockGrid& grid, Visit&& visit) {
   size_t index = 0;
-  for (size_t group = 0; group < layer.groups; ++group) {
-    for (size_t channel = 0; channel < layer.out; channel += layer.shape.outputs) {
-      const size_t first = (group * layer.out + channel) * layer.depth;
-      const size_t rows = std::min(layer.shape.outputs, layer.out - channel);
-      for (size_t tap = 0; tap < layer.depth; tap += layer.inputs) {
-        for (size_t i = 0; i < layer.inputs; i += layer.shape.inputs) {
-          visit(index++, Block{first + tap + i, rows, std::min(layer.shape.inputs, layer.inputs - i)});
+  for (size_t group = 0; group < grid.groups; ++group) {
+    for (size_t channel = 0; channel < grid.out; channel += grid.shape.outputs) {
+      const size_t first = (group * grid.out + channel) * grid.depth;
+      const size_t rows = std::min(grid.shape.outputs, grid.out - channel);
+      for (size_t tap = 0; tap < grid.depth; tap += grid.inputs) {
+        for (size_t i = 0; i < grid.inputs; i += grid.shape.inputs) {
+          visit(index++, Block{first + tap + i, rows, std::min(grid.shape.inputs, grid.inputs - i)});
         }
       }
     }
   }
 }
 
-// A block that holds a NaN stays.
-void measure(const float* weights, Layer* layer) {
-  layer->magnitudes.resize(layer->blocks());
-  each_block(*layer, [&](size_t index, const Block& block) {
+// The mean magnitude of every block, by block rows of all groups, then by positions. A block that holds a NaN stays.
+Vector<float> magnitudes_of(const BlockGrid& grid, const float* weights) {
+  Vector<float> magnitudes;
+  each_block(grid, [&](size_t, const Block& block) {
     double sum = 0;
     for (size_t r = 0; r < block.rows; ++r) {
-      const float* const row = weights + block.first + r * layer->depth;
+      const float* const row = weights + block.first + r * grid.depth;
       for (size_t i = 0; i < block.columns; ++i) sum += std::fabs(double{row[i]});
     }
     const auto mean = static_cast<float>(sum / static_cast<double>(block.rows * block.columns));
-    layer->magnitudes[index] = std::isnan(mean) ? std::numeric_limits<float>::infinity() : mean;
+    magnitudes.push_back(std::isnan(mean) ? std::numeric_limits<float>::infinity() : mean);
   });
+  return magnitudes;
 }
 
 size_t to_remove(size_t blocks, double density) {
@@ -128,16 +126,16 @@ void set_erk_densities(double density, const Vector<Layer*>& layers) {
     double wanted = 0, share = 0;  // blocks to keep in layers that are not full; blocks they would keep at factor 1
     for (size_t i = 0; i < layers.size(); ++i) {
       const Layer& layer = *layers[i];
-      const auto blocks = static_cast<double>(layer.blocks());
+      const auto blocks = static_cast<double>(layer.grid.blocks());
       wanted += full[i] ? (density - 1) * blocks : density * blocks;
-      const double elements = static_cast<double>(layer.groups * layer.out * layer.depth);
+      const double elements = static_cast<double>(layer.grid.groups * layer.grid.out * layer.grid.depth);
       if (!full[i]) share += dimensions(layer) / elements * blocks;
     }
     settled = true;
     for (size_t i = 0; i < layers.size(); ++i) {
       Layer& layer = *layers[i];
       if (full[i]) continue;
-      const double elements = static_cast<double>(layer.groups * layer.out * layer.depth);
+      const double elements = static_cast<double>(layer.grid.groups * layer.grid.out * layer.grid.depth);
       layer.density = std::max(0.0, wanted / share * dimensions(layer) / elements);
       if (layer.density <= 1) continue;
       layer.density = 1;
@@ -148,21 +146,24 @@ void set_erk_densities(double density, const Vector<Layer*>& layers) {
 }
 
 // Sets the densities for which the smallest blocks of all layers become 0, by one threshold.
-void set_global_densities(double density, const Vector<Layer*>& layers) {
+void set_global_densities(const Graph& graph, double density, const Vector<Layer*>& layers) {
   Vector<float> all;
-  for (const Layer* layer : layers) all.insert(all.end(), layer->magnitudes.begin(), layer->magnitudes.end());
+  for (const Layer* layer : layers) {
+    const Vector<float> magnitudes = magnitudes_of(layer->grid, weights_of(graph, *layer));
+    all.insert(all.end(), magnitudes.begin(), magnitudes.end());
+  }
   const Vector<bool> gone = smallest(all, to_remove(all.size(), density));
   auto from = gone.begin();
   for (Layer* layer : layers) {
-    const auto end = from + static_cast<std::ptrdiff_t>(layer->blocks());
-    const auto removed = static_cast<double>(std::count(from, end, true));
-    layer->density = 1 - removed / static_cast<double>(std::max<size_t>(layer->blocks(), 1));
-    from = end;
+    const auto blocks = static_cast<std::ptrdiff_t>(layer->grid.blocks());
+    const auto removed = static_cast<double>(std::count(from, from + blocks, true));
+    layer->density = 1 - removed / static_cast<double>(std::max<std::ptrdiff_t>(blocks, 1));
+    from += blocks;
   }
 }
 
 // Sets the densities of all layers: what is decided, or what the schedule wants.
-void set_densities(const PruneOptions& options, Vector<Layer>* layers) {
+void set_densities(const Graph& graph, const PruneOptions& options, Vector<Layer>* layers) {
   const double density = 1 - options.sparsity;
   Vector<Layer*> open;
   for (Layer& layer : *layers) {
@@ -170,7 +171,7 @@ void set_densities(const PruneOptions& options, Vector<Layer>* layers) {
     if (!layer.sparsity) open.push_back(&layer);
   }
   if (options.schedule == Schedule::erk) set_erk_densities(density, open);
-  if (options.schedule == Schedule::global) set_global_densities(density, open);
+  if (options.schedule == Schedule::global) set_global_densities(graph, density, open);
 }
 
 double squares(const float* weights, size_t count) {
@@ -179,17 +180,13 @@ double squares(const float* weights, size_t count) {
   return sum;
 }
 
-// Sets the marked blocks of the layer's constant to 0.
-void apply(bool rescale, const Layer& layer, const Vector<bool>& removed, Constant* constant) {
+// Sets the marked weights to 0.
+void apply(bool rescale, const Vector<bool>& removed, Constant* constant) {
   const auto* from = static_cast<const float*>(constant->data);
   const size_t count = constant->bytes / sizeof(float);
   auto buffer = make_shared<Buffer>(constant->bytes);
   auto* to = static_cast<float*>(buffer->data());
-  std::copy_n(from, count, to);
-  each_block(layer, [&](size_t index, const Block& block) {
-    if (!removed[index]) return;
-    for (size_t r = 0; r < block.rows; ++r) std::fill_n(to + block.first + r * layer.depth, block.columns, 0.0f);
-  });
+  for (size_t i = 0; i < count; ++i) to[i] = removed[i] ? 0 : from[i];
   const double left = squares(to, count);
   if (rescale && left > 0) {
     const double factor = std::sqrt(squares(from, count) / left);
@@ -232,23 +229,38 @@ Vector<LayerPruning> decisions(const Graph& graph, const Vector<Layer>& layers) 
     const auto layer = std::find_if(layers.begin(), layers.end(),
                                     [&](const Layer& l) { return static_cast<int>(l.constant) == constant; });
     made[i].keep = layer == layers.end();
-    if (layer != layers.end()) made[i] = {.sparsity = 1 - layer->density, .shape = layer->shape};
+    if (layer != layers.end()) made[i] = {.sparsity = 1 - layer->density, .shape = layer->grid.shape};
   }
   return made;
 }
 
 }  // namespace
 
+size_t BlockGrid::blocks() const {
+  if (inputs == 0) return 0;
+  return groups * divide_up(out, shape.outputs) * (depth / inputs) * divide_up(inputs, shape.inputs);
+}
+
+Vector<bool> smallest_blocks(const BlockGrid& grid, const float* weights, double sparsity) {
+  const Vector<float> magnitudes = magnitudes_of(grid, weights);
+  const Vector<bool> blocks = smallest(magnitudes, to_remove(magnitudes.size(), 1 - sparsity));
+  Vector<bool> marked(grid.groups * grid.out * grid.depth, false);
+  each_block(grid, [&](size_t index, const Block& block) {
+    for (size_t r = 0; blocks[index] && r < block.rows; ++r)
+      std::fill_n(marked.begin() + static_cast<ptrdiff_t>(block.first + r * grid.depth), block.columns, true);
+  });
+  return marked;
+}
+
 qn_status prune(Graph& graph, const PruneOptions& options, Vector<LayerPruning>* made) {
   QN_TRY(check_plain(graph));
   QN_TRY(check_options(graph, options));
   QN_TRY(make_dense(graph));
   Vector<Layer> layers = layers_of(graph, options);
-  for (Layer& layer : layers) measure(static_cast<const float*>(graph.constants[layer.constant].data), &layer);
-  set_densities(options, &layers);
+  set_densities(graph, options, &layers);
   for (const Layer& layer : layers) {
-    const Vector<bool> removed = smallest(layer.magnitudes, to_remove(layer.blocks(), layer.density));
-    apply(options.rescale, layer, removed, &graph.constants[layer.constant]);
+    const Vector<bool> removed = smallest_blocks(layer.grid, weights_of(graph, layer), 1 - layer.density);
+    apply(options.rescale, removed, &graph.constants[layer.constant]);
   }
   if (made != nullptr) *made = decisions(graph, layers);
   return QN_OK;

@@ -22,6 +22,17 @@ struct BlockShape {
   size_t outputs = 1, inputs = 1;  // channels
 };
 
+// A layer's weights in blocks: of `groups` groups, each with `out` rows of `depth` elements, of which `inputs` successive
+// ones belong to a tap.
+struct BlockGrid {
+  size_t groups, out, depth, inputs;
+  BlockShape shape = {};
+
+  size_t blocks() const;
+};
+// Marks the weights in those blocks of least mean magnitude that are this part of all blocks.
+Vector<bool> smallest_blocks(const BlockGrid& grid, const float* weights, double sparsity);
+
 // What is decided of one layer.
 struct LayerPruning {
   bool keep = false;  // all weights

@@ -421,6 +421,20 @@ qn_status Reconstruction::finish(Graph& quantized) {
   return QN_OK;
 }
 
+void Reconstruction::prune(double sparsity, const BlockShape& shape) {
+  factorize_moments();
+  const size_t rows = weights_.shape[0], of_group = channels();
+  Vector<float> costs(rows * depth_);
+  for (size_t o = 0; o < rows; ++o) {
+    const Vector<double>& factor = moments_[o / of_group].products;
+    for (size_t i = 0; i < depth_; ++i) {
+      const double cost = double{weight_data_[o * depth_ + i]} * factor[i * depth_ + i];
+      costs[o * depth_ + i] = static_cast<float>(cost * std::sqrt(prices_of_errors_[o]));
+    }
+  }
+  zeros_ = smallest_blocks({groups_, of_group, depth_, weights_.shape.back(), shape}, costs.data(), sparsity);
+}
+
 float Reconstruction::step_of(const Vector<double>& factor, const double* weights, double price,
                               double of_errors) const {
   double mean = 0, largest = 0;
@@ -472,6 +486,7 @@ qn_status Reconstruction::finish(Graph& quantized, double bits, double* made) {
       Rounder rounder(factor, n, weights[group].data(), rows, &levels[group * rows * n]);
       const auto scale = [&](size_t o, size_t) { return double{step[o]}; };
       const auto choose = [&](size_t o, size_t i, double value) {
+        if (is_zero((group * rows + o) * n + i)) return int8_t{0};
         return rates.choose(value, of_errors[o] * curvature(factor, n, i), price);
       };
       QN_TRY(rounder.round(rounded_together, scale, choose));
@@ -497,6 +512,7 @@ double Reconstruction::bits(double price) {
       const Vector<double>& factor = moments_[o / of_group].products;
       const double of_error = prices_of_errors_[o] * steps[o] * steps[o] / static_cast<double>(moments_[0].columns);
       for (size_t i = 0; i < depth_; ++i) {
+        if (is_zero(o * depth_ + i)) continue;
         levels[o * depth_ + i] =
             level(double{weight_data_[o * depth_ + i]} / steps[o], of_error * curvature(factor, depth_, i));
       }

@@ -11,6 +11,7 @@
 #include <optional>
 #include <random>
 
+#include "compress/prune.h"
 #include "compress/quantize.h"
 
 namespace quern {
@@ -30,6 +31,9 @@ class Reconstruction {
   qn_status add(const float* real, const void* quantized, const Vector<size_t>& shape);
   // What follows comes after the last sample.
   //
+  // Weights in this part of all blocks of this shape become 0, if a number of bits is asked for: those whose errors matter
+  // least. The others make up for them.
+  void prune(double sparsity, const BlockShape& shape);
   // Gives the layer other weights and another bias. A channel for which they would be too large keeps its own.
   qn_status finish(Graph& quantized);
   // The same with weights that take about so many bits altogether, chosen by rate and distortion. `made`: how many they
@@ -73,6 +77,7 @@ class Reconstruction {
   void factorize_moments();
   Vector<double> errors_of(const float* weight_errors) const;
   double price_for(double bits);
+  bool is_zero(size_t weight) const { return !zeros_.empty() && zeros_[weight]; }
   // The step of a channel's weights if a bit and its errors have these prices.
   float step_of(const Vector<double>& factor, const double* weights, double price, double of_errors) const;
 
@@ -88,6 +93,7 @@ class Reconstruction {
   size_t columns_;  // of a sample at most
   std::mt19937 generator_;
   Vector<Moments> moments_;          // of each group
+  Vector<bool> zeros_;               // weights that become 0; empty: none needs to
   Vector<double> prices_of_errors_;  // of each channel, once the moments are factorized: of its mean square error
 };
 

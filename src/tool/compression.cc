@@ -96,6 +96,7 @@ class Compressor {
     double sensitivity = 0;                      // what the outputs lose by its relative error
   };
   double weights_of(size_t pair) const;
+  void prune(size_t pair, Reconstruction* layer) const;
   std::vector<double> bits_for(double price) const;
   CompressedLayer layer_row(size_t pair, double bits, const Graph& graph) const;
   void observe_layers();
@@ -106,7 +107,7 @@ class Compressor {
   const std::vector<size_t>& samples_;
   const Sample& sample_;
   const SessionSettings& settings_;
-  LayerPlans plans_;  // of the nodes of the real model: `keep` or `bits`, or open
+  LayerPlans plans_;  // of the nodes of the real model
   Formats formats_;   // of the same nodes
   Graph start_;       // with weights in int8
   Vector<LayerPair> pairs_;
@@ -122,7 +123,10 @@ Compressor::Compressor(const Graph& real, const std::vector<size_t>& samples, co
       plans_(real.nodes.size()),
       formats_(formats_for(real, {0, 0})),
       start_(real) {
-  for (size_t i = 0; i < options.plans.size(); ++i) plans_[i].keep = options.plans[i].keep;
+  for (size_t i = 0; i < options.plans.size(); ++i) {
+    const LayerPlan& plan = options.plans[i];
+    plans_[i] = {.keep = plan.keep, .sparsity = plan.sparsity, .pattern = plan.pattern};
+  }
   quantize_model(start_, samples_, sample_, settings_,
                  {.plans = plans_, .f32_activations = !options.int8_activations, .ranges = RangeMethod::mse});
   for (const LayerPair& pair : layer_pairs(real_, start_)) {
@@ -184,6 +188,7 @@ void Compressor::observe_layers() {
       check(open_[l].layer->add(x, x, part.shape(output_of[l])));
     }
   }
+  for (const Open& open : open_) prune(open.pair, open.layer.get());
 }
 
 // A copy of the model in which one layer's weights are noisy, and the noise.
@@ -237,6 +242,7 @@ Compression Compressor::compress(double price) const {
   result.planned_bits = std::accumulate(bits.begin(), bits.end(), 0.0);
   const auto finish = [&](size_t i, Reconstruction& layer) {
     double made;
+    prune(i, &layer);
     check(layer.finish(result.graph, bits[i], &made));
     result.plans[pairs_[i].real].bits = bits[i] / weights_of(i);
     result.layers.push_back(layer_row(i, made, result.graph));
@@ -247,6 +253,12 @@ Compression Compressor::compress(double price) const {
   check(write_model(result.graph, &file, FileForm::coded));
   result.file_bytes = file.size();
   return result;
+}
+
+// If the plan says so.
+void Compressor::prune(size_t pair, Reconstruction* layer) const {
+  const LayerPlan& plan = plans_[pairs_[pair].real];
+  if (plan.sparsity) layer->prune(*plan.sparsity, plan.pattern.value_or(BlockShape()));
 }
 
 double Compressor::weights_of(size_t pair) const {

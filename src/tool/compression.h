@@ -22,7 +22,7 @@ struct CompressedLayer {
 
 struct Compression {
   Graph graph;
-  LayerPlans plans;  // what has become of each node of the graph before: `keep` or `bits`
+  LayerPlans plans;  // what has become of each node of the graph before
   std::vector<CompressedLayer> layers;
   double planned_bits = 0;   // that all layers were to take
   uint64_t file_bytes = 0;   // of a coded file

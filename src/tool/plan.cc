@@ -165,7 +165,7 @@ Json parse_json(std::string_view text, const std::string& who) {
   };
   try {
     return Json::parse(text, visit);
-  } catch (const Json::parse_error& error) {
+  } catch (const Json::exception& error) {
     throw Error(fmt::format("{} is no JSON: {}", who, error.what()));
   }
 }

@@ -237,6 +237,45 @@ TEST(Reconstruct, FewerBitsCauseLargerErrors) {
   }
 }
 
+// Whole blocks become 0, and what is left makes up for them: the same blocks taken from the weights alone cost more.
+TEST(Reconstruct, WhatIsLeftMakesUpForZeros) {
+  Geometry g = {9, 8, 32, 16, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}};
+  for (const size_t groups : {1, 2}) {
+    g.groups = groups;
+    const Graph real = two_layers(g, true);
+    const Floats x = random(2 * g.height * g.width * 3, 5), want = run(real, x)[0].floats;
+    Graph squeezed = real;
+    expect_ok(quantize_weights(squeezed, formats_for(real)));
+    const LayerPair layer = layer_pairs(real, squeezed)[1];
+    Reconstruction reconstruction(real, squeezed, layer, {}, 1);
+    const Output before = run(input_of(real, layer.real), x)[0], after = run(input_of(squeezed, layer.bytes), x)[0];
+    expect_ok(reconstruction.add(before.floats.data(), after.floats.data(), after.shape));
+    reconstruction.prune(0.5, {4, 1});
+    const size_t inputs = g.in / groups, depth = 9 * inputs;
+    double bits;
+    expect_ok(reconstruction.finish(squeezed, 4.0 * static_cast<double>(g.out * depth), &bits));
+    const Constant& made = squeezed.constants[at(tensor_of(squeezed, squeezed.nodes[layer.bytes].inputs[1]).constant)];
+    const auto* const levels = static_cast<const int8_t*>(made.data);
+    const float* const floats = constant_floats(real, real.nodes[layer.real].inputs[1]);
+    Floats masked(floats, floats + g.out * depth);
+    size_t zeros = 0;
+    for (size_t first = 0; first < g.out; first += 4) {
+      for (size_t i = 0; i < depth; ++i) {
+        bool all = true;
+        for (size_t o = first; o < first + 4; ++o) all = all && levels[o * depth + i] == 0;
+        zeros += all;
+        for (size_t o = first; all && o < first + 4; ++o) masked[o * depth + i] = 0;
+      }
+    }
+    EXPECT_GE(zeros * 4 * 2, g.out * depth);
+    EXPECT_LT(zeros * 4 * 2, g.out * depth * 11 / 10) << "others become 0 by chance";
+    Graph simple = real;
+    Node& node = simple.nodes[layer.real];
+    node.inputs[1] = add_constant(simple, "", QN_F32, tensor_of(real, node.inputs[1]).shape, masked.data());
+    EXPECT_LT(2 * squared_distance(want, run(squeezed, x)[0].floats), squared_distance(want, run(simple, x)[0].floats));
+  }
+}
+
 // Two convolutions, of 4,608 and 3,456 weights, whose activations remain f32.
 TEST(Reconstruct, WeightsOf4Bits) {
   Geometry g = {9, 8, 32, 16, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}};

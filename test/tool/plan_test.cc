@@ -124,6 +124,7 @@ TEST(Plans, WhatIsWrongIsNamed) {
       {layer("a", R"({"bit": 3})"), "layer \"a\": \"bit\": there is no such field"},
       {layer("a", R"({"bits": 0})"), "\"bits\": expected a number above 0, up to 8, found 0"},
       {layer("a", R"({"bits": 9})"), "found 9"},
+      {layer("a", R"({"bits": 1e400})"), "p.json is no JSON"},
       {layer("a", R"({"bits": "4"})"), "found \"4\""},
       {layer("a", R"({"keep": 1})"), "\"keep\": expected true or false, found 1"},
       {layer("a", R"({"block": 16})"), "\"block\": expected 0 or 32, found 16"},
@@ -221,6 +222,13 @@ TEST_F(PlanCommand, CompressObeys) {
   EXPECT_NEAR(made["layers"][0]["bits_per_weight"], 5, 0.4);
   EXPECT_GE(made["ratio"], 4);
   EXPECT_EQ(report(with({"--exclude", "d.*", "--exclude", "small", "--target-ratio", "1.5"}))["layers"].size(), 1u);
+  write_plan(R"({"fc": {"sparsity": 0.75, "pattern": "8x1"}})");
+  const json pruned = report(with({"--plan", "p.json", "--target-ratio", "6", "--save-plan", "made.json"}));
+  EXPECT_GE(pruned["layers"][2]["sparsity"], 0.75);
+  EXPECT_LT(pruned["layers"][1]["sparsity"], 0.75);
+  EXPECT_EQ(json::parse(content("made.json"))["layers"]["fc"]["pattern"], "8x1");
+  EXPECT_NE(quern({"info", "small.qn", "--needs"}).out.find("\nkernel spmm_f32\n"), std::string::npos);
+  write_plan(R"({"dense": {"bits": 5}, "small": {"keep": true}})");
   const auto refused = [&](std::vector<std::string> arguments, int status) {
     arguments.insert(arguments.begin(), "net.qn");
     return fails(with(arguments), status);
