@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fuzzes what reads files of others: each importer, the loader with the runner, and the coder (test/fuzz/README.md).
+"""Fuzzes what reads files of others: importers, the loader with the runner, the coder, plans (test/fuzz/README.md).
 
     scripts/fuzz.py [SECONDS] [--only onnx,qn] [--jobs 2] [--grow]
 
@@ -32,7 +32,7 @@ KEPT = ROOT / "test" / "fuzz" / "corpus"  # an archive for each reader
 LLVM = "/usr/lib/llvm-19/bin/"
 LEAST_COVERAGE = 0.70
 
-# Reader -> folders that are its parser, but for files that are generated, that write or that another process runs.
+# Reader -> folders and files that are its parser, but for files that are generated, that write or that another process runs.
 FOLDERS = {
     "qn": ("src/graph/file",),
     "onnx": ("src/convert/onnx",),
@@ -42,6 +42,7 @@ FOLDERS = {
     "caffe": ("src/convert/caffe",),
     "keras": ("src/convert/keras",),
     "coder": ("src/graph/coder",),
+    "plan": ("src/tool/plan.cc",),
 }
 NO_PARSERS = re.compile(r"onnx/export/|keras/(hdf5|confined)\.|"
                         r"file/(write_model|new_file|encode_sparse|tuning_file|.*_generated)\.|coder/encode_")
@@ -114,7 +115,7 @@ def coverage(reader):
     lines = {}
     for file in json.loads(text)["data"][0]["files"]:
         name = os.path.relpath(file["filename"], ROOT)
-        if name.startswith(tuple(folder + "/" for folder in FOLDERS[reader])) and not NO_PARSERS.search(name):
+        if (name + "/").startswith(tuple(folder + "/" for folder in FOLDERS[reader])) and not NO_PARSERS.search(name):
             lines[name] = (file["summary"]["lines"]["covered"], file["summary"]["lines"]["count"])
     return sum(c for c, _ in lines.values()) / sum(n for _, n in lines.values()), lines
 

@@ -388,7 +388,7 @@ Compression compress_model(const Graph& real, size_t samples, const Sample& samp
   } else if (!options.most_drop) {
     best = compressor.compress(0);
   } else {
-    const DropMeter meter(real, samples, options.images, sample, settings);
+    const DropMeter meter(real, samples, options.images, sample, settings, options.labels);
     best = compress_within_drop(*options.most_drop, compressor.decided(), patience, [&](double bits_per_weight) {
       Compression made = compressor.compress(compressor.price_for(bits_per_weight * compressor.weights()));
       made.drop = meter.measure(made.graph, held_out);

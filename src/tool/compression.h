@@ -36,6 +36,7 @@ struct CompressionOptions {
   std::optional<uint64_t> target = {};   // bytes that the file has at most
   std::optional<double> most_drop = {};  // percentage points of accuracy that may be lost
   size_t images = 1;                     // sample i is a view of image i % images
+  std::vector<size_t> labels = {};       // of images, for `most_drop`; none: they are not known
   std::optional<double> seconds =
       {};                         // after them the search ends with the best so far, as soon as one keeps the limit
   bool int8_activations = false;  // nodes compute in int8 where they can

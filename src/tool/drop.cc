@@ -74,13 +74,21 @@ class PerImage {
 
 }  // namespace
 
-DropMeter::DropMeter(const Graph& real, size_t count, size_t images, Sample sample, const SessionSettings& settings)
+DropMeter::DropMeter(const Graph& real, size_t count, size_t images, Sample sample, const SessionSettings& settings,
+                     const std::vector<size_t>& labels)
     : images_(images), sample_(std::move(sample)), settings_(settings) {
   Part part(real, settings);
   for (size_t i = 0; i < count; ++i) {
     std::vector<double> p = probabilities_of(part, i);
     const std::vector<size_t> best = best_classes(p, 2);
     const double gap = log_ratio(p[best[0]], p[best[1]]);
+    if (!labels.empty()) {
+      const size_t label = labels[i % images];
+      if (label >= p.size())
+        throw Error(fmt::format("expected labels below {}, the number of classes, got {}", p.size(), label));
+      p.assign(p.size(), 0.0);
+      p[label] = 1;
+    }
     contests_.push_back({best[0], best[1], std::move(p), gap});
   }
 }
@@ -107,13 +115,12 @@ Drop DropMeter::measure(const Graph& graph, const std::vector<size_t>& held_out)
     const Contest& before = contests_[i];
     const std::vector<double> after = probabilities_of(part, i);
     changes.push_back({before.gap, log_ratio(after[before.best], after[before.second]) - before.gap});
-    const std::vector<double>& p = before.probabilities;
-    direct.add(i % images_, p[before.best] - p[best_classes(after, 1)[0]]);
+    direct.add(i % images_, before.right[before.best] - before.right[best_classes(after, 1)[0]]);
   }
   std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) { return a.gap < b.gap; });
   for (size_t i = 0; i < contests_.size(); ++i) {
     const Contest& before = contests_[i];
-    const double cost = before.probabilities[before.best] - before.probabilities[before.second];
+    const double cost = before.right[before.best] - before.right[before.second];
     paired.add(i % images_, cost * part_lost(changes, before.gap));
   }
   const Drop a = direct.drop(), b = paired.drop();

@@ -16,6 +16,7 @@
 #include "graph/file/format.h"
 #include "graph/pass/passes.h"
 #include "guard.h"
+#include "plan.h"
 
 namespace quern {
 namespace {
@@ -128,6 +129,7 @@ const std::vector<Reader>& readers() {
       {"caffe", Format::text_and_protobuf, caffe_seeds, read_caffe, 1000},
       {"keras", Format::text_and_bytes, keras_seeds, read_keras, 750},
       {"coder", Format::bytes, coder_seeds, read_coder, 1500},
+      {"plan", Format::text, plan_seeds, read_plan, 250},
   };
   return table;
 }

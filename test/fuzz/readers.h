@@ -1,4 +1,4 @@
-// What reads files that others made: the importers, the loader with the runner, and the coder by itself. One table for
+// What reads files that others made: the importers, the loader with the runner, the coder by itself, plans. One table for
 // the tests here and for libFuzzer.
 #pragma once
 

@@ -604,6 +604,19 @@ TEST_F(Command, CompressKeepsAccuracy) {
     EXPECT_LE(report["drop"]["low"], report["drop"]["points"]);
     EXPECT_GE(report["drop"]["high"], report["drop"]["points"]);
   }
+  spill(dir / "truth.csv", "file,label\nb.jpg,3\na.png,19\n");
+  const std::vector<std::string> labelled = {"compress", "net.qn", "-o",      "small.qn", "--calibrate",
+                                             "a.png",    "b.jpg",  "--truth", "truth.csv"};
+  const auto with_labels = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), labelled.begin(), labelled.end());
+    return more;
+  };
+  succeeds(with_labels({"--max-drop", "100"}));
+  fails(with_labels({"--target-ratio", "2"}), 2);
+  spill(dir / "truth.csv", "file,label\nb.jpg,3\na.png,20\n");
+  EXPECT_NE(fails(with_labels({"--max-drop", "50"})).find("expected labels below 20"), std::string::npos);
+  spill(dir / "truth.csv", "file,label\nb.jpg,3\n");
+  EXPECT_NE(fails(with_labels({"--max-drop", "50"})).find("truth.csv has no label for a.png"), std::string::npos);
   const Result text = quern({"compress", "net.qn", "-o", "small.qn", "--calibrate", "a.png", "--max-drop", "50"});
   EXPECT_NE(text.out.find("accuracy drops by"), std::string::npos);
   b = zoo::Builder("image", 5);

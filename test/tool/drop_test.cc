@@ -90,6 +90,25 @@ TEST(Drop, IntervalsHoldWhatIsTrue) {
   }
 }
 
+// Labels that the scores' own probabilities draw: the points lost are the same, on average.
+TEST(Drop, CountsByLabels) {
+  constexpr size_t count = 2000;
+  std::vector<size_t> labels;
+  std::mt19937 random(7);
+  for (size_t i = 0; i < count; ++i) {
+    std::vector<double> weights;
+    for (const float score : scores_of(i)) weights.push_back(std::exp(double{score}));
+    labels.push_back(std::discrete_distribution<size_t>(weights.begin(), weights.end())(random));
+  }
+  const DropMeter meter(classifier(0), count, count, sample, {}, labels);
+  EXPECT_EQ(meter.measure(classifier(0), first(count)).points, 0);
+  const double expected = true_points(0.6f, 5000);
+  const Drop drop = meter.measure(classifier(0.6f), first(count));
+  EXPECT_LE(drop.low, expected);
+  EXPECT_GE(drop.high, expected);
+  EXPECT_THROW(DropMeter(classifier(0), 1, 1, sample, {}, {classes}), Error);
+}
+
 TEST(Drop, ViewsOfAnImageCountAsOne) {
   const auto same = [](const qn_model* model, const qn_session* session, size_t i) {
     return sample(model, session, i % 50);

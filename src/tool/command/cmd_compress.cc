@@ -15,6 +15,7 @@
 #include "tool/input/named_files.h"
 #include "tool/input/preprocess.h"
 #include "tool/input/samples.h"
+#include "tool/input/truth.h"
 #include "tool/model.h"
 #include "tool/plan.h"
 
@@ -28,6 +29,7 @@ struct CompressArguments {
   std::optional<double> ratio, most_drop, seconds;
   bool dry_run = false;
   std::optional<uint64_t> size;
+  std::string truth;
   PlanFlags plans;
   std::string activations = "f32";
   bool mirror = false;
@@ -64,6 +66,7 @@ Compression squeeze(const CompressArguments& arguments, const ModelFiles& files,
   };
   const SessionSettings settings = {.threads = arguments.threads, .any_size = !arguments.reading.sizes.empty()};
   options.images = samples.size();
+  if (!arguments.truth.empty()) options.labels = labels_of_samples(arguments.truth, samples.files());
   options.int8_activations = arguments.activations == "int8";
   Compression compression =
       compress_model(graph, samples.size() * (arguments.mirror ? 2 : 1), sample, settings, options);
@@ -177,6 +180,11 @@ Action compress_command(CLI::App& app) {
       ->excludes(ratio)
       ->excludes(size)
       ->type_name("POINTS");
+  app.add_option(
+         "--truth", arguments->truth,
+         "Labels of the samples, as for eval: --max-drop counts by them, instead of by the model's probabilities")
+      ->needs(app.get_option("--max-drop"))
+      ->type_name("FILE");
   app.add_option("--calibrate", arguments->samples,
                  "Samples of the input, as for quantize: they tell which weights matter")
       ->type_name("[NAME=]FILE|DIR");

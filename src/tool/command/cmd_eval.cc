@@ -28,8 +28,6 @@ struct EvalArguments {
   bool json = false;
 };
 
-constexpr size_t max_truth_bytes = size_t{256} << 20;
-
 std::vector<double> scores(const qn_session* session) {
   qn_tensor tensor;
   const void* data = nullptr;

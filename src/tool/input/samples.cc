@@ -120,10 +120,14 @@ void Samples::add(const std::string& path, const qn_model* model) {
   files_.push_back(std::move(file));
 }
 
-InputData Samples::read(size_t i, const qn_model* model) const {
+const Samples::File& Samples::file_with(size_t i) const {
   const auto after = std::upper_bound(files_.begin(), files_.end(), i,
                                       [](size_t sample, const File& file) { return sample < file.first; });
-  const File& file = *(after - 1);
+  return *(after - 1);
+}
+
+InputData Samples::read(size_t i, const qn_model* model) const {
+  const File& file = file_with(i);
   if (is_image_name(file.path)) return make_input(read_image(file.path), file.path, model, index_, flags_);
   if (file.array.bytes.empty()) return make_input(read_file_array(file.path), file.path, model, index_, flags_);
   const NpyArray slice = slice_of(file.array, file.slices, i - file.first);
@@ -140,6 +144,13 @@ SampleSet::SampleSet(const char* flag, const std::vector<std::vector<std::string
     counts.push_back(inputs_.back().size());
   }
   size_ = count_rounds(flag, counts, model);
+}
+
+std::vector<std::string> SampleSet::files() const {
+  std::vector<std::string> files;
+  for (size_t round = 0; round < size_; ++round)
+    files.push_back(inputs_[0].file_of(inputs_[0].size() == 1 ? 0 : round));
+  return files;
 }
 
 std::vector<InputData> SampleSet::read(size_t round, const qn_model* model) const {

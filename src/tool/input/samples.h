@@ -36,6 +36,8 @@ class Samples {
   // the first array remain in memory; all other files are read when it is their turn. `flags` must outlive this.
   Samples(const std::vector<std::string>& files, const qn_model* model, size_t index, const InputFlags& flags);
   size_t size() const { return size_; }
+  // The file that has sample `i`.
+  const std::string& file_of(size_t i) const { return file_with(i).path; }
   // Makes sample `i` the content of the input. `model` may be another model with the same inputs.
   InputData read(size_t i, const qn_model* model) const;
 
@@ -46,6 +48,7 @@ class Samples {
     Slices slices;
     NpyArray array;  // without elements if the file is read again
   };
+  const File& file_with(size_t i) const;
   NpyArray read_file_array(const std::string& path) const;
   void add(const std::string& path, const qn_model* model);
 
@@ -63,6 +66,8 @@ class SampleSet {
   SampleSet(const char* flag, const std::vector<std::vector<std::string>>& files, const qn_model* model,
             const InputFlags& flags);
   size_t size() const { return size_; }
+  // The file of each round's first input.
+  std::vector<std::string> files() const;
   std::vector<InputData> read(size_t round, const qn_model* model) const;
 
  private:

@@ -6,10 +6,14 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <initializer_list>
+#include <map>
 #include <optional>
 
 #include "convert/common/error.h"
+#include "convert/common/file.h"
+#include "tool/input/arrays.h"
 #include "tool/model.h"
 
 namespace quern {
@@ -101,6 +105,20 @@ std::vector<LabelledImage> parse_table(std::string_view text, bool files, const 
   return images;
 }
 
+std::vector<size_t> labels_by_name(const std::vector<LabelledImage>& table, const std::vector<std::string>& files,
+                                   const std::string& who) {
+  const auto base = [](const std::string& file) { return std::filesystem::path(file).filename().string(); };
+  std::map<std::string, size_t> label_of;
+  for (const LabelledImage& image : table) label_of[base(image.file)] = image.label;
+  std::vector<size_t> labels;
+  for (const std::string& file : files) {
+    const auto found = label_of.find(base(file));
+    if (found == label_of.end()) throw Error(fmt::format("{} has no label for {}", who, base(file)));
+    labels.push_back(found->second);
+  }
+  return labels;
+}
+
 }  // namespace
 
 std::vector<LabelledImage> parse_truth(std::string_view text, const std::string& who) {
@@ -111,6 +129,20 @@ std::vector<size_t> parse_labels(std::string_view text, const std::string& who) 
   std::vector<size_t> labels;
   for (const LabelledImage& row : parse_table(text, false, who)) labels.push_back(row.label);
   return labels;
+}
+
+std::vector<size_t> labels_of_samples(const std::string& path, const std::vector<std::string>& files) {
+  const bool array = is_array_file(path), several = std::adjacent_find(files.begin(), files.end()) != files.end();
+  std::vector<size_t> labels;
+  if (array) {
+    labels = array_labels(read_array(path, {"labels", "label", "y"}), path);
+  } else if (several) {
+    labels = parse_labels(read_file(path, max_truth_bytes), path);
+  } else {
+    labels = labels_by_name(parse_truth(read_file(path, max_truth_bytes), path), files, path);
+  }
+  if (labels.size() == files.size()) return labels;
+  throw Error(fmt::format("{}: expected {} labels, one for each sample, got {}", path, files.size(), labels.size()));
 }
 
 std::vector<size_t> array_labels(const NpyArray& array, const std::string& who) {

@@ -25,6 +25,12 @@ std::vector<LabelledImage> parse_truth(std::string_view text, const std::string&
 // labels. Throws Error.
 std::vector<size_t> parse_labels(std::string_view text, const std::string& who);
 
+// Reads the labels of samples, which come from files of these names: an array has them in the order of the samples, a table
+// by the names of the files, without folders, or, if a file has several samples, in their order, too. Throws Error.
+std::vector<size_t> labels_of_samples(const std::string& path, const std::vector<std::string>& files);
+
+constexpr size_t max_truth_bytes = size_t{256} << 20;
+
 // Returns an array's elements as labels: integers, none negative, of shape N or N x 1. Throws Error.
 std::vector<size_t> array_labels(const NpyArray& array, const std::string& who);
 
