@@ -9,6 +9,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <set>
 #include <span>
 
 #include "convert/common/error.h"
@@ -283,6 +284,7 @@ CompressedLayer Compressor::layer_row(size_t pair, double bits, const Graph& gra
   row.weights = constant.bytes;
   const auto* const levels = static_cast<const int8_t*>(constant.data);
   row.zeros = static_cast<uint64_t>(std::count(levels, levels + constant.bytes, 0));
+  row.levels = std::set<int8_t>(levels, levels + constant.bytes).size() - (row.zeros != 0);
   return row;
 }
 
@@ -371,6 +373,37 @@ Compression compress_within_drop(double most, bool decided, const Patience& pati
   return best;
 }
 
+// The bits of a choice between two, one of which has this probability.
+double entropy(double p) { return p <= 0 || p >= 1 ? 0 : -p * std::log2(p) - (1 - p) * std::log2(1 - p); }
+
+CurvePoint curve_point(const Compression& made) {
+  CurvePoint point = {.file_bytes = made.file_bytes, .loss = made.loss, .drop = made.drop};
+  for (const CompressedLayer& layer : made.layers) {
+    const auto weights = static_cast<double>(layer.weights), others = weights - static_cast<double>(layer.zeros);
+    const double positions = weights * entropy(others / weights);
+    const double integers = others * std::ceil(std::log2(std::max<size_t>(layer.levels, 1)));
+    point.zeros += (32 * (weights - others) - positions) / 8;
+    point.integers += (32 * others - integers) / 8;
+    point.coding += (positions + integers - layer.bits) / 8;
+  }
+  return point;
+}
+
+// Adds files that take less and more bits for each weight.
+template <class Make>
+void add_curve(double weights, const Make& make, Compression* best) {
+  constexpr double most_bits = 8;
+  best->curve.push_back(curve_point(*best));
+  for (const double part : {0.5, 0.7, 1.4, 2.0}) {
+    const double bits = std::min(part * best->planned_bits / weights, most_bits);
+    best->curve.push_back(curve_point(make(bits)));
+  }
+  const auto bytes = [](const CurvePoint& point) { return point.file_bytes; };
+  std::ranges::sort(best->curve, {}, bytes);
+  const auto same = std::ranges::unique(best->curve, {}, bytes);  // none has more bits than the most
+  best->curve.erase(same.begin(), same.end());
+}
+
 }  // namespace
 
 Compression compress_model(const Graph& real, size_t samples, const Sample& sample, const SessionSettings& settings,
@@ -382,20 +415,25 @@ Compression compress_model(const Graph& real, size_t samples, const Sample& samp
   const std::vector<size_t> held_out = views_of(calibration, options.images, split.measured);
   if (options.most_drop) calibration = views_of(calibration, options.images, split.calibration);
   const Compressor compressor(real, calibration, sample, settings, options);
+  std::optional<DropMeter> meter;
+  if (options.most_drop) meter.emplace(real, samples, options.images, sample, settings, options.labels);
+  const auto make = [&](double bits_per_weight) {
+    Compression made = compressor.compress(compressor.price_for(bits_per_weight * compressor.weights()));
+    if (meter) made.drop = meter->measure(made.graph, held_out);
+    if (options.curve) made.loss = compressor.loss(made.graph);
+    return made;
+  };
   Compression best;
   if (options.target) {
     best = compress_to_size(compressor, *options.target, patience);
-  } else if (!options.most_drop) {
-    best = compressor.compress(0);
+  } else if (options.most_drop) {
+    best = compress_within_drop(*options.most_drop, compressor.decided(), patience, make);
   } else {
-    const DropMeter meter(real, samples, options.images, sample, settings, options.labels);
-    best = compress_within_drop(*options.most_drop, compressor.decided(), patience, [&](double bits_per_weight) {
-      Compression made = compressor.compress(compressor.price_for(bits_per_weight * compressor.weights()));
-      made.drop = meter.measure(made.graph, held_out);
-      return made;
-    });
+    best = compressor.compress(0);
   }
   best.loss = compressor.loss(best.graph);
+  if (options.curve && compressor.decided()) best.curve = {curve_point(best)};
+  if (options.curve && !compressor.decided()) add_curve(compressor.weights(), make, &best);
   return best;
 }
 

@@ -15,19 +15,31 @@ namespace quern {
 struct CompressedLayer {
   std::string name;
   uint64_t weights = 0, zeros = 0;
-  double bits = 0;  // of all weights, about
+  size_t levels = 0;  // different ones, but for 0
+  double bits = 0;    // of all weights, about
   // What the model's outputs lose by relative error of the layer's (compress/reconstruct.h), if its bits were searched.
   std::optional<double> sensitivity = {};
+};
+
+// What a file of another size would lose.
+struct CurvePoint {
+  uint64_t file_bytes = 0;
+  double loss = 0;                // as below
+  std::optional<Drop> drop = {};  // as below
+  // The bytes that steps save, of weights in f32: zeros whose positions are coded, integers of the same width for the others,
+  // and coding these by how often each occurs.
+  double zeros = 0, integers = 0, coding = 0;
 };
 
 struct Compression {
   Graph graph;
   LayerPlans plans;  // what has become of each node of the graph before
   std::vector<CompressedLayer> layers;
-  double planned_bits = 0;   // that all layers were to take
-  uint64_t file_bytes = 0;   // of a coded file
-  double loss = 0;           // of the outputs on the samples, against the model before
-  std::optional<Drop> drop;  // on samples that were held out, if options limit it
+  double planned_bits = 0;        // that all layers were to take
+  uint64_t file_bytes = 0;        // of a coded file
+  double loss = 0;                // of the outputs on the samples, against the model before
+  std::optional<Drop> drop;       // on samples that were held out, if options limit it
+  std::vector<CurvePoint> curve;  // by size, if options ask for it: the model made is one of them
 };
 
 // At most one of `target` and `most_drop` is given; none, if plans say the bits of all layers.
@@ -40,6 +52,7 @@ struct CompressionOptions {
   std::optional<double> seconds =
       {};                         // after them the search ends with the best so far, as soon as one keeps the limit
   bool int8_activations = false;  // nodes compute in int8 where they can
+  bool curve = false;             // make smaller and larger files, too, and tell what they lose
 };
 
 // Compresses a dense, optimized graph on samples 0 to `samples` - 1: its weights become levels in int8, chosen by rate and distortion

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "../write_file.h"
-#include "convert/common/file.h"
 #include "convert/zoo/builder.h"
 #include "graph/file/format.h"
 #include "graph/pass/passes.h"
@@ -62,7 +61,6 @@ class Command : public testing::Test {
     EXPECT_EQ(r.status, 0) << arguments[0] << ": " << r.err;
     EXPECT_EQ(r.err, "") << arguments[0];
   }
-  std::string content(const std::string& name) const { return read_file(path(name), uint64_t{1} << 30); }
   // Fails with one line that begins as all errors do.
   std::string fails(const std::vector<std::string>& arguments, int status = 1) const {
     const Result r = quern(arguments);

@@ -192,14 +192,14 @@ TEST_F(PlanCommand, CompressRepeatsWhatItHasFound) {
     return arguments;
   };
   report(with({"-o", "found.qn", "--target-ratio", "6", "--save-plan", "found.json"}));
-  const json plan = json::parse(content("found.json"));
+  const json plan = json::parse(read_whole(dir / "found.json"));
   EXPECT_EQ(plan["layers"].size(), 3u);
   const json again = report(with({"-o", "again.qn", "--plan", "found.json", "--save-plan", "again.json"}));
-  EXPECT_TRUE(content("found.qn") == content("again.qn"));
-  EXPECT_EQ(content("found.json"), content("again.json"));
+  EXPECT_TRUE(read_whole(dir / "found.qn") == read_whole(dir / "again.qn"));
+  EXPECT_EQ(read_whole(dir / "found.json"), read_whole(dir / "again.json"));
   EXPECT_TRUE(again["layers"][0]["sensitivity"].is_null()) << "nothing is searched";
   report(with({"-o", "again.qn", "--plan", "found.json", "--target-ratio", "6"}));
-  EXPECT_TRUE(content("found.qn") == content("again.qn"));
+  EXPECT_TRUE(read_whole(dir / "found.qn") == read_whole(dir / "again.qn"));
   EXPECT_NE(
       fails(with({"net.qn", "-o", "no.qn", "--plan", "found.json", "--target-ratio", "9"})).find("bytes at least"),
       std::string::npos);
@@ -226,7 +226,7 @@ TEST_F(PlanCommand, CompressObeys) {
   const json pruned = report(with({"--plan", "p.json", "--target-ratio", "6", "--save-plan", "made.json"}));
   EXPECT_GE(pruned["layers"][2]["sparsity"], 0.75);
   EXPECT_LT(pruned["layers"][1]["sparsity"], 0.75);
-  EXPECT_EQ(json::parse(content("made.json"))["layers"]["fc"]["pattern"], "8x1");
+  EXPECT_EQ(json::parse(read_whole(dir / "made.json"))["layers"]["fc"]["pattern"], "8x1");
   EXPECT_NE(quern({"info", "small.qn", "--needs"}).out.find("\nkernel spmm_f32\n"), std::string::npos);
   write_plan(R"({"dense": {"bits": 5}, "small": {"keep": true}})");
   const auto refused = [&](std::vector<std::string> arguments, int status) {
@@ -256,9 +256,9 @@ TEST_F(PlanCommand, QuantizeObeysAndRepeats) {
   };
   write_plan(R"({"small|dense": {"bits": 4}, "fc": {"keep": true}})");
   EXPECT_EQ(bits(quantize({"--plan", "p.json", "--save-plan", "q.json"})), "4 4 32 ");
-  const std::string first = content("q.qn");
+  const std::string first = read_whole(dir / "q.qn");
   EXPECT_EQ(bits(quantize({"--plan", "q.json"})), "4 4 32 ");
-  EXPECT_TRUE(content("q.qn") == first);
+  EXPECT_TRUE(read_whole(dir / "q.qn") == first);
   EXPECT_EQ(bits(quantize({"--plan", "p.json", "--weight-bits", "8"})), "8 8 32 ") << "flags go before plans";
   EXPECT_EQ(bits(quantize({"--exclude", "dense"})), "8 32 8 ");
   EXPECT_EQ(bits(quantize({"--plan", "p.json", "--activations", "f32"})), "4 4 32 ");
@@ -283,7 +283,7 @@ TEST_F(PlanCommand, PruneObeysAndRepeats) {
     report(
         {"prune", "-o", "p.qn", "--sparsity", "0.5", "--block", "4", "--schedule", schedule, "--save-plan", "p.json"});
     report({"prune", "-o", "again.qn", "--plan", "p.json"});
-    EXPECT_TRUE(content("p.qn") == content("again.qn")) << schedule;
+    EXPECT_TRUE(read_whole(dir / "p.qn") == read_whole(dir / "again.qn")) << schedule;
   }
   write_plan(R"({"small": {"sparsity": 0.5, "pattern": "4x1"}, "fc": {"keep": true}})");
   EXPECT_EQ(zeros(report({"prune", "-o", "p.qn", "--plan", "p.json"})), "0.50 0.00 0.00 ")

@@ -205,6 +205,35 @@ TEST_F(InfoPlot, DrawsLayers) {
   EXPECT_EQ(read_whole(dir / "again.png"), read_whole(dir / "layers.png"));
 }
 
+TEST_F(InfoPlot, CompressDrawsACurve) {
+  const Result r = quern({"compress", "tiny.qn", "-o", "small.qn", "--calibrate", "a.png", "--target-ratio", "1.5",
+                          "--plot", "curve.png", "--json"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  const json report = json::parse(r.out);
+  const double before = report["input_bytes"];
+  bool made = false;
+  double largest = 0;
+  for (const json& point : report["curve"]) {
+    EXPECT_GT(point["file_bytes"], largest) << "by size";
+    largest = point["file_bytes"];
+    made = made || point["file_bytes"] == report["file_bytes"];
+    double sum = point["file_bytes"];
+    for (const char* step : {"zeros", "integers", "coding"}) sum += point["saved_bytes"][step].get<double>();
+    EXPECT_NEAR(sum, before, 0.6 * before) << "but for the description, of which a small file has much";
+  }
+  EXPECT_TRUE(made);
+  EXPECT_GE(report["curve"].size(), 3u);
+  EXPECT_GE(read_image(path("curve.png")).width, 500u);
+  EXPECT_NE(fails({"compress", "tiny.qn", "-o", "s.qn", "--plot", "x.png"}, 2).find("needs a target"),
+            std::string::npos);
+  for (const char* flag : {"--plot", "--save-plan"}) {
+    EXPECT_NE(
+        fails({"compress", "tiny.qn", "-o", "s.qn", "--calibrate", "a.png", "--target-ratio", "1.5", flag, "tiny.qn"})
+            .find("would be lost"),
+        std::string::npos);
+  }
+}
+
 // Labels need neither fonts nor the configuration of fonts.
 TEST_F(InfoPlot, NeedsNoFonts) {
   succeeds({"info", "tiny.qn", "--plot", "layers.png"});

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "convert/common/error.h"
+#include "convert/common/file.h"
 #include "graph/file/encoded.h"
 #include "graph/file/format.h"
 #include "tool/command/command.h"
@@ -17,6 +18,7 @@
 #include "tool/input/samples.h"
 #include "tool/input/truth.h"
 #include "tool/model.h"
+#include "tool/output/compression_chart.h"
 #include "tool/plan.h"
 
 namespace quern {
@@ -29,7 +31,7 @@ struct CompressArguments {
   std::optional<double> ratio, most_drop, seconds;
   bool dry_run = false;
   std::optional<uint64_t> size;
-  std::string truth;
+  std::string truth, plot;
   PlanFlags plans;
   std::string activations = "f32";
   bool mirror = false;
@@ -66,6 +68,7 @@ Compression squeeze(const CompressArguments& arguments, const ModelFiles& files,
   };
   const SessionSettings settings = {.threads = arguments.threads, .any_size = !arguments.reading.sizes.empty()};
   options.images = samples.size();
+  options.curve = !arguments.plot.empty();
   if (!arguments.truth.empty()) options.labels = labels_of_samples(arguments.truth, samples.files());
   options.int8_activations = arguments.activations == "int8";
   Compression compression =
@@ -83,16 +86,30 @@ nlohmann::ordered_json compressed_layer_json(const CompressedLayer& layer) {
           {"sensitivity", layer.sensitivity ? nlohmann::ordered_json(*layer.sensitivity) : nullptr}};
 }
 
+nlohmann::ordered_json drop_json(const Drop& drop) {
+  return {{"points", drop.points}, {"low", drop.low}, {"high", drop.high}};
+}
+
+nlohmann::ordered_json curve_point_json(const CurvePoint& point, uint64_t before) {
+  nlohmann::ordered_json json = {
+      {"file_bytes", point.file_bytes},
+      {"ratio", static_cast<double>(before) / static_cast<double>(point.file_bytes)},
+      {"loss", point.loss},
+      {"saved_bytes", {{"zeros", point.zeros}, {"integers", point.integers}, {"coding", point.coding}}}};
+  if (point.drop) json["drop"] = drop_json(*point.drop);
+  return json;
+}
+
 nlohmann::ordered_json compression_json(const Compression& compression, uint64_t before, uint64_t after) {
   nlohmann::ordered_json json = {{"input_bytes", before},
                                  {"file_bytes", after},
                                  {"ratio", static_cast<double>(before) / static_cast<double>(after)}};
   if (compression.layers.empty()) return json;
   json["loss"] = compression.loss;
-  if (const std::optional<Drop>& drop = compression.drop)
-    json["drop"] = {{"points", drop->points}, {"low", drop->low}, {"high", drop->high}};
+  if (compression.drop) json["drop"] = drop_json(*compression.drop);
   json["layers"] = nlohmann::ordered_json::array();
   for (const CompressedLayer& layer : compression.layers) json["layers"].push_back(compressed_layer_json(layer));
+  for (const CurvePoint& point : compression.curve) json["curve"].push_back(curve_point_json(point, before));
   return json;
 }
 
@@ -133,10 +150,13 @@ uint64_t write_coded(const Graph& graph, const CompressArguments& arguments) {
 }
 
 int run_compress(const CompressArguments& arguments) {
+  if (!arguments.plot.empty()) expect_charts();
+  for (const std::string& written : {arguments.plot, arguments.plans.saved}) keep_source(arguments.in, written);
   const bool lossy = arguments.ratio || arguments.size || arguments.most_drop || !arguments.plans.file.empty();
   if (lossy && arguments.samples.empty()) throw CLI::ValidationError("--calibrate", "a target or a plan needs samples");
   if (!lossy && !arguments.samples.empty())
     throw CLI::ValidationError("--calibrate", "samples need a target or a plan");
+  if (!lossy && !arguments.plot.empty()) throw CLI::ValidationError("--plot", "a curve needs a target or a plan");
   if (!lossy && arguments.plans.any()) throw CLI::ValidationError("--exclude, --save-plan", "they need a target");
   const ModelFiles files = {arguments.in, ""};
   ImportOptions options;
@@ -152,6 +172,10 @@ int run_compress(const CompressArguments& arguments) {
     compression = squeeze(arguments, files, std::move(compression.graph), wanted);
   }
   const uint64_t after = write_coded(compression.graph, arguments);
+  if (!arguments.plot.empty()) {
+    const std::string name = std::filesystem::path(arguments.in).filename().string();
+    write_file(arguments.plot, draw_charts(compression_charts(name, before, compression)));
+  }
   const nlohmann::ordered_json json = compression_json(compression, before, after);
   if (arguments.json) {
     fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
@@ -199,6 +223,9 @@ Action compress_command(CLI::App& app) {
       ->type_name("SECONDS");
   app.add_flag("--dry-run", arguments->dry_run, "Only report, and write the plan: write no model");
   app.add_flag("--mirror", arguments->mirror, "Mirrored images are samples, too");
+  app.add_option("--plot", arguments->plot,
+                 "Draw what smaller and larger files lose, and which step saves how much, as a PNG file")
+      ->type_name("FILE");
   add_plan_flags(app, &arguments->plans);
   add_input_flags(app, &arguments->reading);
   add_threads(app, &arguments->threads);

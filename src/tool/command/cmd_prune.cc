@@ -8,6 +8,7 @@
 
 #include "compress/channels.h"
 #include "convert/common/error.h"
+#include "convert/common/file.h"
 #include "graph/file/format.h"
 #include "graph/ir/kinds.h"
 #include "tool/command/command.h"
@@ -127,6 +128,7 @@ void remove_smallest_weights(const PruneArguments& arguments, Graph* graph) {
 }
 
 int run_prune(const PruneArguments& arguments) {
+  keep_source(arguments.in, arguments.plans.saved);
   const ModelFiles files = {arguments.in, ""};
   ImportOptions options;
   if (!files.is_quern()) options.target = arguments.out;  // a .qn file may be rewritten in place

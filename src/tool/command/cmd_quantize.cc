@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "convert/common/error.h"
+#include "convert/common/file.h"
 #include "graph/file/format.h"
 #include "tool/command/command.h"
 #include "tool/input/named_files.h"
@@ -168,6 +169,7 @@ int run_quantize(const QuantizeArguments& arguments) {
   const bool f32 = arguments.activations == "f32";
   if (arguments.weights.block != 0 && !f32) throw CLI::ValidationError("--block", "needs --activations f32");
   if (arguments.least_snr && f32) throw CLI::ValidationError("--min-snr", "needs --activations int8");
+  keep_source(arguments.in, arguments.plans.saved);
   const ModelFiles files = {arguments.in, ""};
   ImportOptions options;
   if (!files.is_quern()) options.target = arguments.out;  // a .qn file may be rewritten in place
