@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "base/math.h"
 #include "base/status.h"
+#include "compress/dot.h"
+#include "compress/linear_layer.h"
 #include "compress/rate.h"
 #include "compress/rounding.h"
+#include "graph/ir/rules.h"
 #include "op/core/window.h"
 
 namespace quern {
@@ -36,8 +38,6 @@ size_t product_of(const Vector<size_t>& shape, size_t from) {
   for (size_t d = from; d < shape.size(); ++d) product *= shape[d];
   return product;
 }
-
-bool has_bias(const Node& node) { return node.inputs.size() > 2 && node.inputs[2] != no_tensor; }
 
 Axis axis_of(size_t in, size_t kernel, size_t stride, size_t dilation, size_t before, size_t after) {
   return {
@@ -68,17 +68,6 @@ void read_window(const Window& window, size_t output, const Take& take) {
 }
 
 bool any(const Vector<bool>& list) { return std::find(list.begin(), list.end(), true) != list.end(); }
-
-double dot(const double* a, const double* b, size_t n) {
-  constexpr size_t lanes = 8;  // sums that do not wait for one another
-  double sums[lanes] = {}, rest = 0;
-  size_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    for (size_t k = 0; k < lanes; ++k) sums[k] += a[i + k] * b[i + k];
-  }
-  for (; i < n; ++i) rest += a[i] * b[i];
-  return std::accumulate(sums, sums + lanes, rest);
-}
 
 // The lower triangle of a symmetric matrix becomes its Cholesky factor L: L Lt is the matrix.
 void factorize(Vector<double>& matrix, size_t n) {
@@ -146,7 +135,6 @@ class Rounder {
   // Adds what the weights of a block lose to those before it.
   qn_status lose(const Vector<float>& errors, size_t begin, size_t end) {
     if (begin == 0) return QN_OK;
-    constexpr float infinity = std::numeric_limits<float>::infinity();
     Vector<float> rows((end - begin) * begin), products(rows_ * begin);
     for (size_t i = begin; i < end; ++i) {
       for (size_t k = 0; k < begin; ++k) rows[(i - begin) * begin + k] = static_cast<float>(factor_[i * n_ + k]);
@@ -203,7 +191,6 @@ bool can_reconstruct(const Graph& real, const LayerPair& layer) {
 
 qn_status Reconstruction::Moments::add(const Vector<float>& x, const Vector<float>& x_bytes, size_t count) {
   const size_t n = real.size();
-  constexpr float infinity = std::numeric_limits<float>::infinity();
   Vector<float> shift(x.size()), sums(n * n);
   for (size_t i = 0; i < x.size(); ++i) {
     shift[i] = x[i] - x_bytes[i];
@@ -295,7 +282,6 @@ qn_status Reconstruction::add(const float* real, const void* quantized, const Ve
 // others' weights are those before.
 qn_status Reconstruction::wanted(size_t group, Vector<double>* weights, Vector<bool>* fits) const {
   const Moments& moments = moments_[group];
-  constexpr float infinity = std::numeric_limits<float>::infinity();
   const size_t rows = channels(), n = depth_;
   const float* const before = weight_data_ + group * rows * n;
   // First the products with what the quantized model has changed.
