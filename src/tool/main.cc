@@ -38,7 +38,7 @@ constexpr Command commands[] = {
     {"predict", "Estimate the time on a phone's core that is not here", predict_command},
     {"eval", "Accuracy of a classifier on labelled images", eval_command},
     {"export", "Write a model as ONNX", export_command},
-    {"prune", "Set the smallest weights of a model to 0, or remove its smallest channels", prune_command},
+    {"prune", "Set the smallest weights of a model to 0, remove its smallest channels or split layers", prune_command},
     {"quantize", "Make a model compute with bytes", quantize_command},
     {"compress", "Make a model's file small", compress_command},
     {"zoo", "Make a reference architecture with random weights", zoo_command},

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
 
 #include "../variable.h"
 #include "command_fixture.h"
@@ -314,6 +315,44 @@ TEST_F(Command, PruneRemovesChannels) {
   EXPECT_NE(fails({"prune", "one.qn", "-o", "x.qn", "--channels", "0.5"}).find("no channel can be removed"),
             std::string::npos);
   EXPECT_FALSE(fs::exists(dir / "x.qn"));
+}
+
+TEST_F(Command, PruneSplitsLayers) {
+  zoo::Builder b("wide", 5);
+  const zoo::Value x = b.global_average("pool", b.conv("conv", b.input(8), {64, 3, 2, zoo::Activation::relu}));
+  b.output("y", b.fully_connected("fc", x, 80).tensor);
+  check(write_model_file(b.finish(), path("wide.qn").c_str()));
+  const Result r = quern({"prune", "wide.qn", "-o", "thin.qn", "--low-rank", "0.8", "--json"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  const json report = json::parse(r.out);
+  ASSERT_EQ(report["layers"].size(), 1);
+  const json layer = report["layers"][0];
+  const size_t rank = layer["rank"], saved = 64 * 80 - rank * (64 + 80);
+  EXPECT_EQ(layer, (json{{"name", "fc"},
+                         {"first", "fc_low_rank"},
+                         {"rank", rank},
+                         {"relative_error", layer["relative_error"]},
+                         {"weights_before", 64 * 80 + 80},
+                         {"weights_after", 64 * 80 + 80 - saved},
+                         {"macs_before", 64 * 80},
+                         {"macs_after", 64 * 80 - saved}}));
+  EXPECT_GT(layer["relative_error"], 0.7);
+  EXPECT_LE(layer["relative_error"], 0.8);
+  EXPECT_EQ(report["low_rank"], 0.8);
+  const json info = json::parse(quern({"info", "thin.qn", "--json"}).out);
+  EXPECT_EQ(info["parameters"], report["weights_after"]);
+  EXPECT_EQ(info["macs"], report["macs_after"]);
+  EXPECT_EQ(report["weights_before"].get<size_t>() - report["weights_after"].get<size_t>(), saved);
+  EXPECT_EQ(report["macs_before"].get<size_t>() - report["macs_after"].get<size_t>(), saved);
+  EXPECT_EQ(report["file_bytes"], fs::file_size(dir / "thin.qn"));
+  EXPECT_LT(fs::file_size(dir / "thin.qn"), fs::file_size(dir / "wide.qn"));
+  succeeds({"run", "thin.qn", "--input", "a.png"});
+
+  const Result text = quern({"prune", "wide.qn", "-o", "thin.qn", "--low-rank", "0.8"});
+  const std::string change = std::to_string(layer["weights_after"].get<size_t>()) + " of        5200 weights   rank ";
+  EXPECT_NE(text.out.find(change), std::string::npos) << text.out;
+  succeeds({"prune", "tiny.qn", "-o", "same.qn", "--low-rank", "0.8"});  // its layers are small
+  EXPECT_EQ(read_whole(dir / "same.qn"), read_whole(dir / "tiny.qn"));
 }
 
 // Zeros outlast export, import and conversion, and the file is small again.

@@ -110,6 +110,12 @@ TEST_F(Command, UsageErrorsExitWith2) {
       {"prune", "tiny.qn", "-o", "x.qn", "--channels", "0.5", "--block", "2"},
       {"prune", "tiny.qn", "-o", "x.qn", "--channels", "0.5", "--block-inputs", "4"},
       {"prune", "tiny.qn", "-o", "x.qn", "--channels", "0.5", "--schedule", "erk"},
+      {"prune", "tiny.qn", "-o", "x.qn", "--low-rank", "1"},
+      {"prune", "tiny.qn", "-o", "x.qn", "--low-rank=-0.1"},
+      {"prune", "tiny.qn", "-o", "x.qn", "--low-rank", "nan"},
+      {"prune", "tiny.qn", "-o", "x.qn", "--low-rank", "0.5", "--sparsity", "0.5"},
+      {"prune", "tiny.qn", "-o", "x.qn", "--low-rank", "0.5", "--channels", "0.5"},
+      {"prune", "tiny.qn", "-o", "x.qn", "--low-rank", "0.5", "--schedule", "erk"},
       {"zoo", "vgg16", "-o", "x.qn", "--seed", "-1"},
   };
   for (const auto& arguments : wrong) fails(arguments, 2);

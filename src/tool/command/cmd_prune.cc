@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "compress/channels.h"
+#include "compress/transform.h"
 #include "convert/common/error.h"
 #include "convert/common/file.h"
 #include "graph/file/format.h"
@@ -22,7 +23,7 @@ namespace {
 struct PruneArguments {
   std::string in, out, schedule = "uniform";
   PruneFlags prune;
-  std::optional<double> channels;
+  std::optional<double> channels, low_rank;
   PlanFlags plans;
   const CLI::Option *sparsity = nullptr, *block = nullptr, *inputs = nullptr;  // go before plans
   bool json = false;
@@ -33,6 +34,8 @@ const std::map<std::string, Schedule> schedules = {
 
 constexpr const char* what_keeps_channels =
     "--channels keeps what outputs of the model, recurrent layers and operators across channels read.";
+constexpr const char* what_is_split =
+    "--low-rank splits a layer if the two layers have at most nine tenths of its weights, and these are 4096 at least.";
 
 using Json = nlohmann::ordered_json;
 
@@ -80,14 +83,19 @@ Json channels_report(double part, const Graph& before, const Graph& after) {
           {"macs_after", now.macs}};
 }
 
+void print_change(const Json& row, const char* what, const std::string& name) {
+  fmt::print("{:>11} of {:>11} {:<8}  {}\n", row[fmt::format("{}_after", what)].get<uint64_t>(),
+             row[fmt::format("{}_before", what)].get<uint64_t>(), what, name);
+}
+
+void print_totals(const Json& report) {
+  print_change(report, "weights", "all");
+  print_change(report, "macs", "all");
+}
+
 void print_channels(const Json& report) {
-  const auto line = [&](const Json& row, const char* what, const std::string& name) {
-    fmt::print("{:>11} of {:>11} {:<8}  {}\n", row[fmt::format("{}_after", what)].get<uint64_t>(),
-               row[fmt::format("{}_before", what)].get<uint64_t>(), what, name);
-  };
-  for (const auto& layer : report["layers"]) line(layer, "channels", layer["name"].get<std::string>());
-  line(report, "weights", "all");
-  line(report, "macs", "all");
+  for (const auto& layer : report["layers"]) print_change(layer, "channels", layer["name"].get<std::string>());
+  print_totals(report);
 }
 
 Json remove_smallest_channels(double part, Graph* graph) {
@@ -127,6 +135,41 @@ void remove_smallest_weights(const PruneArguments& arguments, Graph* graph) {
   arguments.plans.save(plans, before);
 }
 
+Json split_json(const Transform& layer) {
+  return {{"name", layer.node.c_str()},
+          {"first", layer.other.c_str()},
+          {"rank", layer.channels},
+          {"relative_error", layer.error},
+          {"weights_before", layer.weights_before},
+          {"weights_after", layer.weights_after},
+          {"macs_before", layer.macs_before},
+          {"macs_after", layer.macs_after}};
+}
+
+Json split_layers(double error, Graph* graph) {
+  const ModelStats old = model_stats(*graph);
+  Vector<Transform> done;
+  check(split_low_rank(*graph, error, &done));
+  const ModelStats now = model_stats(*graph);
+  Json layers = Json::array();
+  for (const Transform& layer : done) layers.push_back(split_json(layer));
+  return {{"low_rank", error},
+          {"layers", layers},
+          {"weights_before", old.parameters},
+          {"weights_after", now.parameters},
+          {"macs_before", old.macs},
+          {"macs_after", now.macs}};
+}
+
+void print_split(const Json& report) {
+  for (const auto& layer : report["layers"]) {
+    fmt::print("{:>11} of {:>11} weights   rank {:>4}  error {:.4f}  {}\n", layer["weights_after"].get<uint64_t>(),
+               layer["weights_before"].get<uint64_t>(), layer["rank"].get<uint64_t>(),
+               layer["relative_error"].get<double>(), layer["name"].get<std::string>());
+  }
+  print_totals(report);
+}
+
 int run_prune(const PruneArguments& arguments) {
   keep_source(arguments.in, arguments.plans.saved);
   const ModelFiles files = {arguments.in, ""};
@@ -136,16 +179,19 @@ int run_prune(const PruneArguments& arguments) {
   Json json;
   if (arguments.channels) {
     json = remove_smallest_channels(*arguments.channels, &graph);
+  } else if (arguments.low_rank) {
+    json = split_layers(*arguments.low_rank, &graph);
   } else {
     remove_smallest_weights(arguments, &graph);
   }
   check(write_model_file(graph, arguments.out.c_str()));
-  if (!arguments.channels) json = report(arguments, layers_of_file(arguments.out));
+  const bool zeros = !arguments.channels && !arguments.low_rank;
+  if (zeros) json = report(arguments, layers_of_file(arguments.out));
   json["file_bytes"] = std::filesystem::file_size(arguments.out);
   if (arguments.json) {
     fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
-    arguments.channels ? print_channels(json) : print_zeros(json);
+    (zeros ? print_zeros : arguments.channels ? print_channels : print_split)(json);
   }
   return 0;
 }
@@ -171,16 +217,25 @@ Action prune_command(CLI::App& app) {
                      "Part of each layer's output channels that is removed, with all that reads them: from 0, below 1")
           ->check(CLI::Validator(below_one, ""))
           ->type_name("P");
+  CLI::Option* const low_rank =
+      app.add_option("--low-rank", arguments->low_rank,
+                     "Relative error of the weights of each layer that becomes two of lower rank: from 0, below 1")
+          ->check(CLI::Validator(below_one, ""))
+          ->type_name("E");
+  low_rank->excludes(channels);
   add_plan_flags(app, &arguments->plans);
   for (const char* other :
        {"--sparsity", "--block", "--block-inputs", "--schedule", "--plan", "--save-plan", "--exclude"}) {
     channels->excludes(app.get_option(other));
+    low_rank->excludes(app.get_option(other));
   }
   app.add_flag("--json", arguments->json, "One JSON object on standard output");
-  app.footer(fmt::format("By magnitude, without training.\n{}\n{}", what_stays_dense, what_keeps_channels));
+  app.footer(fmt::format("All without training; zeros and channels by magnitude.\n{}\n{}\n{}", what_stays_dense,
+                         what_keeps_channels, what_is_split));
   return [arguments, sparsity] {
-    if (sparsity->empty() && !arguments->channels && arguments->plans.file.empty())
-      throw CLI::RequiredError("--sparsity, --channels or --plan");
+    if (sparsity->empty() && !arguments->channels && !arguments->low_rank && arguments->plans.file.empty()) {
+      throw CLI::RequiredError("--sparsity, --channels, --low-rank or --plan");
+    }
     return run_prune(*arguments);
   };
 }
