@@ -2,13 +2,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <map>
 #include <utility>
 
 #include "base/status.h"
 #include "compress/channels.h"
+#include "compress/constant_channels.h"
 #include "compress/linear_layer.h"
 #include "compress/transform.h"
+#include "graph/file/encoded.h"
 #include "graph/ir/kinds.h"
 
 namespace quern {
@@ -19,16 +20,17 @@ namespace {
 class DeadSets {
  public:
   DeadSets(const Graph& graph, const Channels& channels)
-      : graph_(graph), channels_(channels), acts_(channels.sets.size()), is_read_(channels.sets.size()) {
+      : graph_(graph),
+        channels_(channels),
+        constants_(graph),
+        acts_(channels.sets.size()),
+        is_read_(channels.sets.size()) {
     for (const Node& node : graph.nodes) {
       if (kind_of(node.kind).has_weights()) {
         visit_rows(node);
         visit_columns(node);
       } else {
         visit_constants(node);
-        if (keeps_zeros(node.kind) && zeros_.contains(node.inputs[0])) {
-          zeros_[node.outputs[0]] = zeros_[node.inputs[0]];
-        }
       }
     }
   }
@@ -48,29 +50,10 @@ class DeadSets {
     }
   }
 
-  // Activations between a layer and a depthwise convolution.
-  static bool keeps_zeros(OpKind kind) {
-    return kind == OpKind::hard_swish || kind == OpKind::prelu || kind == OpKind::tanh;
-  }
-
-  // A row might as well be zero if its sum is zero, and its bias clamped like zero.
+  // Of a row of zeros, only the clamp is left.
   void visit_rows(const Node& node) {
-    const int weights = node.inputs[1];
-    if (channels_.set_of[at(weights)][0].empty()) return;
-    const size_t rows = shape(weights)[0], depth = terms_of(graph_, node);
-    const auto zeros = zeros_.find(node.inputs[0]);
-    const bool depthwise = is_depthwise(graph_, node) && zeros != zeros_.end();
-    const float low = node.attributes.min, high = node.attributes.max, clamped = std::clamp(0.0f, low, high);
-    Vector<bool> is_zero(rows);
-    for (size_t o = 0; o < rows; ++o) {
-      const float* const row = floats(weights) + o * depth;
-      const bool reads_zeros = depthwise && zeros->second[o * zeros->second.size() / rows];
-      const auto adds_nothing = [&](float w) { return reads_zeros ? std::isfinite(w) : w == 0; };
-      const float bias = has_bias(node) ? floats(node.inputs[2])[o] : 0;
-      is_zero[o] = std::clamp(bias, low, high) == clamped && std::all_of(row, row + depth, adds_nothing);
-    }
-    mark(weights, 0, &acts_, [&](size_t o) { return !is_zero[o]; });
-    if (clamped == 0) zeros_[node.outputs[0]] = std::move(is_zero);
+    const float zero = std::clamp(0.0f, node.attributes.min, node.attributes.max);
+    mark(node.inputs[1], 0, &acts_, [&](size_t o) { return constants_.value(node.outputs[0], o) != zero; });
   }
 
   void visit_columns(const Node& node) {
@@ -106,26 +89,32 @@ class DeadSets {
 
   const Graph& graph_;
   const Channels& channels_;
+  ConstantChannels constants_;
   Vector<bool> acts_, is_read_;
-  std::map<int, Vector<bool>> zeros_;  // tensor: its channels that are zero for every input
 };
 
-// Removes what is dead now. Returns whether it was anything.
+// Removes what is dead now. Returns whether it was anything; if not, the graph is as before.
 qn_status remove_dead_once(Graph& graph, bool* any) {
+  Graph smaller = graph;
+  fold_constant_channels(smaller);
   Channels channels;
-  QN_TRY(find_channels(graph, &channels));
-  const DeadSets dead(graph, channels);
+  QN_TRY(find_channels(smaller, &channels));
+  const DeadSets dead(smaller, channels);
   ChannelsLeft left(channels);
   *any = false;
   for (size_t s = 0; s < channels.sets.size(); ++s) {
     if (dead.contains(s) && left.remove(s)) *any = true;
   }
-  return *any ? remove_channels(channels, left.removed(), graph) : QN_OK;
+  if (!*any) return QN_OK;
+  QN_TRY(remove_channels(channels, left.removed(), smaller));
+  graph = std::move(smaller);
+  return QN_OK;
 }
 
 }  // namespace
 
 qn_status remove_dead_channels(Graph& graph, Vector<Transform>* done) {
+  QN_TRY(make_dense(graph));
   const Graph before = graph;
   // What produced a dead channel may have no other reader: each round can make others dead.
   for (bool any = true; any;) QN_TRY(remove_dead_once(graph, &any));

@@ -31,6 +31,11 @@ bool is_plain_layer(Rewriter& r, const Node& node) {
          !is_empty(r.shape(x));
 }
 
+bool may_pad(const Attributes& a) {
+  const qn_padding& p = a.padding;
+  return a.same_padding != SamePadding::no || p.top + p.bottom + p.left + p.right > 0;
+}
+
 bool is_pointwise(Rewriter& r, const Node& layer) {
   if (layer.kind == OpKind::fully_connected) return true;
   const Attributes& a = layer.attributes;

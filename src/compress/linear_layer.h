@@ -19,6 +19,9 @@ LayerCost cost_of(const Graph& graph, const Node& layer);
 // Whether a node is a fully-connected layer or a convolution of one group, in f32, whose weights nothing else reads.
 bool is_plain_layer(Rewriter& r, const Node& node);
 
+// Whether a layer pads its input, at this size of the image or at others.
+bool may_pad(const Attributes& a);
+
 // Whether each output pixel of such a layer reads the input pixel at its position, whatever the size of the image.
 bool is_pointwise(Rewriter& r, const Node& layer);
 

@@ -13,11 +13,6 @@
 namespace quern {
 namespace {
 
-bool may_pad(const Attributes& a) {
-  const qn_padding& p = a.padding;
-  return a.same_padding != SamePadding::no || p.top + p.bottom + p.left + p.right > 0;
-}
-
 // Two layers, the second of which alone reads the first. One of them is pointwise; the other one says where the merged
 // layer reads the image, and what its weights look like:
 //

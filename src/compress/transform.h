@@ -1,7 +1,7 @@
 // Transforms of a network: layers become fewer, narrower or thinner, and the network computes what it did before.
 //
 //     merge_linear_layers    y = B (A x + a) + b   -->   y = (B A) x + (B a + b)
-//     remove_dead_channels   a channel that is zero, or that nobody reads, goes
+//     remove_dead_channels   a channel that is zero or constant, or that nobody reads, goes
 //     split_low_rank         y = W x + b           -->   y = L (R x) + b, with few rows of R
 //
 // The first two are exact: only rounding differs. The third one has an error, which is measured.
@@ -38,8 +38,9 @@ struct Transform {
 qn_status merge_linear_layers(Graph& graph, Vector<Transform>* done);
 
 // Removes the sets of channels (channels.h) that change nothing: each of their rows computes what a row of zeros computes,
-// and all their constants per channel are zero, except slopes of PReLU; or all columns that read them are zero. Expects
-// that activations are finite: zero times infinity is NaN.
+// and all their constants per channel are zero, except slopes of PReLU; or all columns that read them are zero. Before,
+// what constant channels (constant_channels.h) bring to layers goes to their biases. Expects that activations are finite:
+// zero times infinity is NaN.
 qn_status remove_dead_channels(Graph& graph, Vector<Transform>* done);
 
 // Applies both. Appends to `done`.

@@ -1,8 +1,6 @@
 // Channel pruning of random graphs, and of trained models where they are present.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <string>
 
@@ -11,7 +9,7 @@
 #include "convert/model_stats.h"
 #include "graph/ir/kinds.h"
 #include "random_network.h"
-#include "source_dir.h"
+#include "trained.h"
 
 namespace quern {
 namespace channels_random_test {
@@ -110,16 +108,15 @@ TEST(ChannelsRandom, GraphsEqualThoseWithZeros) {
   carried.expect_all();
 }
 
-// Files of a model; the folder is $QUERN_ASSETS, or ../shared/assets beside the sources.
+// Files of a model.
 struct Trained {
   std::vector<std::string> files;
   double least_saving;  // of multiply-accumulates, by half of the channels
 };
 
 TEST(ChannelsRandom, TrainedModelsLoseHalfOfTheirChannels) {
-  const char* const named = std::getenv("QUERN_ASSETS");
-  const std::string folder = std::string(named != nullptr ? named : QUERN_SOURCE_DIR "/../shared/assets") + "/models/";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no assets: set QUERN_ASSETS";
+  const std::string folder = trained_models();
+  if (folder.empty()) GTEST_SKIP() << "no assets: set QUERN_ASSETS";
   const Trained models[] = {{{"caffe/mobilenet_v1_0.75_224.prototxt", "caffe/mobilenet_v1_0.75_224.caffemodel"}, 3.5},
                             {{"tflite/ic_resnet8_float.tflite"}, 3.5},
                             {{"caffe/squeezenet_v1.1_deploy.prototxt", "caffe/squeezenet_v1.1.caffemodel"}, 3},

@@ -3,18 +3,24 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <limits>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "channels_fixture.h"
 #include "compress/symmetric.h"
+#include "convert/convert.h"
+#include "convert/model_stats.h"
 #include "graph/ir/kinds.h"
 #include "graph/small_graphs.h"
 #include "random_network.h"
+#include "trained.h"
 
 namespace quern {
 namespace transform_test {
@@ -38,10 +44,13 @@ Vector<Transform> applied(Graph* graph, const Apply& transform) {
   Vector<Transform> done;
   expect_ok(transform(*graph, &done));
   if (!done.empty()) expect_same_outputs(before, *graph, 1);
+  uint64_t before_all = 0, after_all = 0;
   for (const Transform& t : done) {
-    EXPECT_LT(t.weights_after, t.weights_before) << t.node.c_str();
-    EXPECT_LE(t.macs_after, t.macs_before) << t.node.c_str();
+    before_all += t.weights_before;
+    after_all += t.weights_after;
+    EXPECT_LT(t.macs_after, t.macs_before) << t.node.c_str();
   }
+  EXPECT_EQ(after_all < before_all, !done.empty());
   return done;
 }
 
@@ -259,10 +268,11 @@ Widths alive(Graph graph) {
 const Attributes relu = range(0, no_limit);
 
 TEST(RemoveDeadChannels, RowsOfZeros) {
-  Graph graph = chain({1, 6, 6, 3}, {{{4, 3, 3, 3}, relu}, {{5, 3, 3, 4}, window(1, 1, 1)}, {{2, 5}}});
+  Graph graph =
+      chain({1, 6, 6, 3}, {{{4, 3, 3, 3}, relu}, {{5, 3, 3, 4}, window(1, 1, 1)}, {{2, 3, 3, 5}, window(1, 1, 1)}});
   clear_row(graph, 0, 1, -0.5f);  // ReLU makes it 0
   clear_row(graph, 0, 3);
-  clear_row(graph, 1, 0, 0.25f);  // a constant that is not 0
+  clear_row(graph, 1, 0, 0.25f);  // not 0, where the next layer pads
   clear_row(graph, 2, 0);         // an output of the graph
   Graph less = graph;
   const Vector<Transform> done = applied(&less, remove_dead_channels);
@@ -281,11 +291,9 @@ TEST(RemoveDeadChannels, RowsOfZeros) {
 
 TEST(RemoveDeadChannels, ColumnsOfZerosAndThoseBefore) {
   Graph graph = chain({1, 6, 6, 3}, {{{4, 1, 1, 3}, relu}, {{5, 1, 1, 4}, relu}, {{2, 5}}});
-  for (size_t o = 0; o < 4; ++o) clear_row(graph, 1, o, 1);
-  Floats content = values_of(graph, graph.nodes[1].inputs[1]);
-  content = Floats(content.size(), 0);
-  content[4 * 4 + 1] = 0.5f;  // row 4 reads channel 1
-  content[2 * 4 + 2] = 0.5f;  // row 2, which nobody will read, channel 2
+  Floats content(5 * 4, 0);
+  for (size_t o = 0; o < 5; ++o) content[o * 4 + 1] = 0.5f;  // all rows read channel 1
+  content[2 * 4 + 2] = 0.5f;                                 // and row 2, which nobody reads, channel 2
   set_values(graph, graph.nodes[1].inputs[1], content);
   clear_column(graph, 2, 2);
   EXPECT_EQ(alive(graph), (Widths{1, 4, 2}));
@@ -303,7 +311,7 @@ TEST(RemoveDeadChannels, ThroughActivationsAndDepthwise) {
     Attributes each = window(1, 1, 1);
     each.groups = 4;
     x = add_step(b, x, {{4, 3, 3, 1}, each});
-    b.output(add_step(b, x, {{2, 1, 1, 4}}), "y");
+    b.output(add_step(b, x, {{2, 3, 3, 4}, window(1, 1, 1)}), "y");
     Graph graph = b.done();
     const size_t depthwise = graph.nodes.size() - 2;
     clear_row(graph, 0, 2);
@@ -356,6 +364,70 @@ TEST(RemoveDeadChannels, OneChannelIsLeft) {
   Graph graph = chain({1, 3}, {{{4, 3}, relu}, {{2, 4}}});
   for (size_t o = 0; o < 4; ++o) clear_row(graph, 0, o);
   EXPECT_EQ(alive(graph), (Widths{1, 2}));
+}
+
+TEST(RemoveDeadChannels, ConstantsGoToTheNextBias) {
+  for (const bool bias : {false, true}) {
+    Graph graph = chain({1, 6, 6, 3}, {{{4, 3, 3, 3}, relu}, {{5, 3, 3, 4}, window(1, 2, 0), bias}, {{2, 5}}});
+    clear_row(graph, 0, 1, 0.5f);
+    clear_row(graph, 0, 2, 2);
+    EXPECT_EQ(applied(&graph, remove_dead_channels).size(), 2u);
+    EXPECT_EQ(widths(graph), (Widths{2, 5, 2}));
+    EXPECT_EQ(graph.nodes[1].inputs.size(), 3u);
+  }
+  GraphBuilder b;
+  int x = add_step(b, b.input("x", {1, 6, 6, 3}), {{4, 3, 3, 3}, relu});
+  x = b.node(OpKind::reshape, {b.node(OpKind::global_average_pool, {x})}, values({0, -1}));
+  b.output(add_step(b, x, {{2, 4}}), "y");
+  Graph graph = b.done();
+  clear_row(graph, 0, 1, 0.5f);
+  EXPECT_EQ(alive(graph), (Widths{3, 2}));
+}
+
+TEST(RemoveDeadChannels, ActivationsMakeOtherConstants) {
+  for (const OpKind kind : {OpKind::hard_swish, OpKind::tanh, OpKind::sigmoid}) {
+    GraphBuilder b;
+    const int x = b.node(kind, {add_step(b, b.input("x", {1, 3}), {{4, 3}})});
+    b.output(add_step(b, x, {{2, 4}}), "y");
+    Graph graph = b.done();
+    clear_row(graph, 0, 1, 0.5f);
+    EXPECT_EQ(alive(graph), (Widths{4, 2})) << op_name(kind);
+  }
+}
+
+// A padded layer sees zeros around a constant.
+TEST(RemoveDeadChannels, PaddedConstantsVary) {
+  Attributes each = window(1, 1, 1);
+  each.groups = 4;
+  Graph graph = chain({1, 6, 6, 3}, {{{4, 1, 1, 3}, relu}, {{4, 3, 3, 1}, each}, {{2, 1, 1, 4}}});
+  clear_row(graph, 0, 1, 0.5f);
+  EXPECT_EQ(alive(graph), (Widths{4, 4, 2}));
+  graph.nodes[1].attributes.padding = {};
+  expect_ok(infer_shapes(graph));
+  EXPECT_EQ(alive(graph), (Widths{3, 3, 2}));
+}
+
+// A layer all of whose inputs are constant is constant, too; and so on.
+TEST(RemoveDeadChannels, ConstantsOfConstants) {
+  Graph graph = chain({1, 3}, {{{4, 3}, relu}, {{5, 4}, relu}, {{6, 5}, relu}, {{2, 6}}});
+  for (size_t o = 1; o < 4; ++o) clear_row(graph, 0, o, 0.5f);
+  Floats content = values_of(graph, graph.nodes[1].inputs[1]);
+  for (size_t o = 0; o < 3; ++o) content[o * 4] = 0;  // they do not read what varies
+  set_values(graph, graph.nodes[1].inputs[1], content);
+  EXPECT_EQ(alive(graph), (Widths{1, 2, 6, 2}));
+}
+
+TEST(RemoveDeadChannels, NegligibleRows) {
+  Graph graph = chain({1, 3}, {{{4, 3}, relu}, {{2, 4}}});
+  Floats content = values_of(graph, graph.nodes[0].inputs[1]);
+  for (size_t i = 0; i < 3; ++i) content[3 + i] *= 1e-12f, content[6 + i] *= 1e-6f;
+  set_values(graph, graph.nodes[0].inputs[1], content);
+  EXPECT_EQ(alive(graph), (Widths{3, 2}));
+  content[0] = no_limit;  // nothing is negligible beside it
+  set_values(graph, graph.nodes[0].inputs[1], content);
+  Vector<Transform> done;
+  expect_ok(remove_dead_channels(graph, &done));
+  EXPECT_TRUE(done.empty());
 }
 
 TEST(RemoveDeadChannels, ClampsAndNans) {
@@ -601,6 +673,26 @@ TEST(Simplify, RandomNetworksComputeTheSame) {
   }
   EXPECT_GE(merged, 20u);
   EXPECT_GE(narrowed, 400u);
+}
+
+// Weight decay has left most channels of the person detector without weights.
+TEST(Simplify, TrainedModelsLoseDeadChannels) {
+  const std::string folder = trained_models();
+  if (folder.empty()) GTEST_SKIP() << "no assets: set QUERN_ASSETS";
+  const struct {
+    const char* file;
+    uint64_t weights, macs;  // at most, after
+  } models[] = {{"tflite/vww_96_float.tflite", 50'000, 4'200'000},
+                {"onnx/mobilenet_v1_0.75_224.onnx", 2'570'000, 317'000'000}};
+  for (const auto& [file, weights, macs] : models) {
+    SCOPED_TRACE(file);
+    Graph graph = import_model({folder + file});
+    expect_ok(optimize(graph));
+    applied(&graph, simplify);
+    const ModelStats stats = model_stats(graph);
+    EXPECT_LE(stats.parameters, weights);
+    EXPECT_LE(stats.macs, macs);
+  }
 }
 
 }  // namespace transform_test
