@@ -675,6 +675,27 @@ TEST(Simplify, RandomNetworksComputeTheSame) {
   EXPECT_GE(narrowed, 400u);
 }
 
+// Layers of integers, states, branches and loops remain.
+TEST(Simplify, OtherGraphsRemain) {
+  GraphBuilder b;
+  const std::vector<int8_t> bytes(80 * 80, 1);
+  const int weights = add_constant(b.graph, String(), QN_S8, {80, 80}, bytes.data());
+  b.graph.tensors[at(weights)].quantization = {{0.25f}, {}, -1};
+  Attributes rows;
+  rows.quantize_input = true;
+  const int x = b.node(OpKind::fully_connected, {b.input("x", {1, 80}), weights}, rows);
+  b.output(b.node(OpKind::fully_connected, {x, weights}), "y");
+  for (const Graph& graph : {b.done(), test::nested_graph(), test::integer_graph()}) {
+    for (const Apply& transform : {Apply(simplify), split_at(0.5)}) {
+      Graph after = graph;
+      Vector<Transform> done;
+      expect_ok(transform(after, &done));
+      EXPECT_TRUE(done.empty());
+      test::expect_same(graph, after);
+    }
+  }
+}
+
 // Weight decay has left most channels of the person detector without weights.
 TEST(Simplify, TrainedModelsLoseDeadChannels) {
   const std::string folder = trained_models();
