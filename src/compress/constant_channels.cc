@@ -33,13 +33,14 @@ bool keeps_channels(const Graph& graph, const Node& node) {
 
 // Returns whether the layer has changed.
 bool fold_into_bias(Rewriter& r, const ConstantChannels& constants, Node& layer) {
-  if (!is_plain_layer(r, layer) || may_pad(layer.attributes)) return false;
+  const Vector<float>* const inputs = constants.values(layer.inputs[0]);
+  if (inputs == nullptr || !is_plain_layer(r, layer) || may_pad(layer.attributes)) return false;
   const std::span<const float> before = r.floats(layer.inputs[1]);
   const size_t rows = r.shape(layer.inputs[1])[0], columns = r.shape(layer.inputs[1]).back();
   Vector<float> weights(before.begin(), before.end());
   Vector<double> sums(rows);
   for (size_t i = 0; i < weights.size(); ++i) {
-    const float input = constants.value(layer.inputs[0], i % columns);
+    const float input = (*inputs)[i % columns];
     if (!std::isfinite(input)) continue;
     sums[i / (weights.size() / rows)] += double{weights[i]} * double{input};
     weights[i] = 0;
@@ -68,9 +69,9 @@ ConstantChannels::ConstantChannels(const Graph& graph) : graph_(graph) {
   }
 }
 
-float ConstantChannels::value(int tensor, size_t channel) const {
+const Vector<float>* ConstantChannels::values(int tensor) const {
   const auto found = values_.find(tensor);
-  return found == values_.end() ? varying : found->second[channel];
+  return found == values_.end() ? nullptr : &found->second;
 }
 
 // A row is constant if its weights are negligible, but for those that read constants.
@@ -81,28 +82,33 @@ void ConstantChannels::visit_layer(const Node& node) {
   const bool pads = may_pad(node.attributes);
   double largest = 0;
   for (size_t o = 0; o < rows; ++o) largest = std::max(largest, magnitude_of(weights + o * depth, depth));
-  Vector<float>& values = values_[node.outputs[0]];
+  const Vector<float>* const inputs = values(node.inputs[0]);
+  Vector<float> outputs;
+  bool any = false;
   for (size_t o = 0; o < rows; ++o) {
+    const size_t first = o / (rows / node.attributes.groups) * columns;  // of the channels that it reads
     double sum = has_bias(node) ? double{constant_floats(graph_, node.inputs[2])[o]} : 0, rest = 0;
     for (size_t i = 0; i < depth; ++i) {
-      const float input = value(node.inputs[0], o / (rows / node.attributes.groups) * columns + i % columns);
+      const float input = inputs == nullptr ? varying : (*inputs)[first + i % columns];
       const double weight = double{weights[o * depth + i]};
       const bool fixed = input == 0 || (std::isfinite(input) && !pads);  // padding has zeros
       fixed ? sum += weight * double{input} : rest += std::fabs(weight);
     }
     const auto result = static_cast<float>(sum);
     const bool constant = rest <= largest * negligible_row && std::isfinite(largest) && std::isfinite(result);
-    values.push_back(constant ? std::clamp(result, node.attributes.min, node.attributes.max) : varying);
+    outputs.push_back(constant ? std::clamp(result, node.attributes.min, node.attributes.max) : varying);
+    any = any || constant;
   }
+  if (any) values_[node.outputs[0]] = std::move(outputs);
 }
 
 void ConstantChannels::pass(const Node& node) {
-  Vector<float> values = values_[node.inputs[0]];
+  Vector<float> outputs = *values(node.inputs[0]);
   if (!keeps_channels(graph_, node)) {
     if (!keeps_zeros(node.kind)) return;
-    for (float& value : values) value = value == 0 ? 0 : varying;
+    for (float& value : outputs) value = value == 0 ? 0 : varying;
   }
-  values_[node.outputs[0]] = std::move(values);
+  values_[node.outputs[0]] = std::move(outputs);
 }
 
 bool fold_constant_channels(Graph& graph) {

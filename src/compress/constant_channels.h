@@ -20,8 +20,9 @@ class ConstantChannels {
  public:
   explicit ConstantChannels(const Graph& graph);
 
-  // NaN if the channel, an index of the last dimension, is not constant, or not known to be.
-  float value(int tensor, size_t channel) const;
+  // The values of a tensor's channels, the indices of its last dimension; NaN for one that is not known to be constant. NULL
+  // if none is.
+  const Vector<float>* values(int tensor) const;
 
  private:
   void visit_layer(const Node& node);

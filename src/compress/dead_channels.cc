@@ -53,7 +53,8 @@ class DeadSets {
   // Of a row of zeros, only the clamp is left.
   void visit_rows(const Node& node) {
     const float zero = std::clamp(0.0f, node.attributes.min, node.attributes.max);
-    mark(node.inputs[1], 0, &acts_, [&](size_t o) { return constants_.value(node.outputs[0], o) != zero; });
+    const Vector<float>* const values = constants_.values(node.outputs[0]);
+    mark(node.inputs[1], 0, &acts_, [&](size_t o) { return values == nullptr || (*values)[o] != zero; });
   }
 
   void visit_columns(const Node& node) {
