@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "compress/transform.h"
 #include "tool/drop.h"
 #include "tool/part.h"
 #include "tool/plan.h"
@@ -33,7 +34,8 @@ struct CurvePoint {
 
 struct Compression {
   Graph graph;
-  LayerPlans plans;  // what has become of each node of the graph before
+  Vector<Transform> transforms;  // that went before
+  LayerPlans plans;              // what has become of each node of the graph before
   std::vector<CompressedLayer> layers;
   double planned_bits = 0;        // that all layers were to take
   uint64_t file_bytes = 0;        // of a coded file

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,7 @@
 #include "convert/common/error.h"
 #include "convert/zoo/builder.h"
 #include "graph/file/format.h"
+#include "graph/ir/rules.h"
 #include "graph/pass/passes.h"
 
 namespace quern {
@@ -242,6 +244,30 @@ TEST_F(PlanCommand, CompressObeys) {
   EXPECT_NE(
       fails({"compress", "net.qn", "-o", "no.qn", "--plan", "p.json"}, 2).find("a target or a plan needs samples"),
       std::string::npos);
+}
+
+// Channels that are zero go before anything else.
+TEST_F(PlanCommand, CompressRemovesWhatHasNoEffect) {
+  Graph graph;
+  check(read_model_file(path("net.qn").c_str(), &graph));
+  Node& node = *std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                             [](const Node& n) { return std::string(n.name.c_str()) == "dense"; });
+  for (size_t i = 1; i < node.inputs.size(); ++i) {
+    const Tensor old = tensor_of(graph, node.inputs[i]);
+    const float* const floats = constant_floats(graph, node.inputs[i]);
+    const size_t count = graph.constants[static_cast<size_t>(old.constant)].bytes / sizeof(float);
+    std::vector<float> values(floats, floats + count);
+    std::fill_n(values.begin(), count / old.shape[0] * 5, 0.0f);
+    node.inputs[i] = add_constant(graph, String(), QN_F32, old.shape, values.data());
+  }
+  check(write_model_file(graph, path("net.qn").c_str()));
+  const json made = report({"compress", "-o", "small.qn", "--calibrate", "a.png", "--target-ratio", "4"});
+  ASSERT_EQ(made["transforms"].size(), 2u);
+  EXPECT_EQ(made["transforms"][0]["name"], "dense");
+  EXPECT_EQ(made["transforms"][0]["channels"], 5);
+  EXPECT_EQ(made["layers"][1]["weights"], 7 * 9 * 36);
+  succeeds({"run", "net.qn", "--input", "a.png", "--output", "out"});
+  succeeds({"run", "small.qn", "--input", "a.png", "--expect", "out/prob.npy", "--tolerance", "0.05"});
 }
 
 TEST_F(PlanCommand, QuantizeObeysAndRepeats) {

@@ -54,8 +54,10 @@ void mirror_image(InputData* image) {
 
 Compression squeeze(const CompressArguments& arguments, const ModelFiles& files, Graph graph,
                     CompressionOptions options) {
-  options.plans = arguments.plans.plan_for(graph);
   check(make_dense(graph));
+  Vector<Transform> transforms;
+  check(simplify(graph, &transforms));
+  options.plans = arguments.plans.plan_for(graph);
   const ModelPtr model = load_model(files, arguments.reading.sizes);
   const SampleSet samples("--calibrate",
                           name_files("--calibrate", "input", arguments.samples, input_ports(model.get())), model.get(),
@@ -73,6 +75,7 @@ Compression squeeze(const CompressArguments& arguments, const ModelFiles& files,
   options.int8_activations = arguments.activations == "int8";
   Compression compression =
       compress_model(graph, samples.size() * (arguments.mirror ? 2 : 1), sample, settings, options);
+  compression.transforms = std::move(transforms);
   arguments.plans.save(compression.plans, graph);
   return compression;
 }
@@ -84,6 +87,14 @@ nlohmann::ordered_json compressed_layer_json(const CompressedLayer& layer) {
           {"bits_per_weight", layer.bits / weights},
           {"sparsity", static_cast<double>(layer.zeros) / weights},
           {"sensitivity", layer.sensitivity ? nlohmann::ordered_json(*layer.sensitivity) : nullptr}};
+}
+
+nlohmann::ordered_json transform_json(const Transform& transform) {
+  return {{"name", transform.node.c_str()},
+          {"what", name_of(transform.kind)},
+          {"channels", transform.channels},
+          {"weights_before", transform.weights_before},
+          {"weights_after", transform.weights_after}};
 }
 
 nlohmann::ordered_json drop_json(const Drop& drop) {
@@ -107,6 +118,8 @@ nlohmann::ordered_json compression_json(const Compression& compression, uint64_t
   if (compression.layers.empty()) return json;
   json["loss"] = compression.loss;
   if (compression.drop) json["drop"] = drop_json(*compression.drop);
+  json["transforms"] = nlohmann::ordered_json::array();
+  for (const Transform& transform : compression.transforms) json["transforms"].push_back(transform_json(transform));
   json["layers"] = nlohmann::ordered_json::array();
   for (const CompressedLayer& layer : compression.layers) json["layers"].push_back(compressed_layer_json(layer));
   for (const CurvePoint& point : compression.curve) json["curve"].push_back(curve_point_json(point, before));
@@ -122,6 +135,13 @@ void print_drop(const nlohmann::ordered_json& drop, double most) {
 
 void print_compression(const nlohmann::ordered_json& report, double most_drop) {
   if (report.contains("layers")) {
+    for (const auto& transform : report["transforms"]) {
+      fmt::print("{}: {}, {} weights became {}\n", transform["name"].get<std::string>(),
+                 transform["what"] == "merged"
+                     ? "merged with the layer before"
+                     : fmt::format("{} channels without effect are gone", transform["channels"].get<size_t>()),
+                 transform["weights_before"].get<uint64_t>(), transform["weights_after"].get<uint64_t>());
+    }
     fmt::print("  weights    bits   zeros  sensitivity  layer\n");
     for (const auto& layer : report["layers"]) {
       const auto& sensitivity = layer["sensitivity"];
