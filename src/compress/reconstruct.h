@@ -22,9 +22,9 @@ bool can_reconstruct(const Graph& real, const LayerPair& layer);
 // The reconstruction of one layer.
 class Reconstruction {
  public:
-  // Expects about so many samples. `real` outlives this.
+  // Expects about so many samples. `seed`: of the choice of output pixels, where there are many. `real` outlives this.
   Reconstruction(const Graph& real, const Graph& quantized, const LayerPair& layer, const WeightFormat& format,
-                 size_t samples);
+                 size_t samples, uint32_t seed = 0);
 
   // Adds a sample: what the layer reads in either graph, both of this shape. In the quantized one it is int8, or f32 if
   // only weights are quantized.

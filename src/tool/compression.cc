@@ -108,6 +108,7 @@ class Compressor {
   const std::vector<size_t>& samples_;
   const Sample& sample_;
   const SessionSettings& settings_;
+  uint32_t seed_;
   LayerPlans plans_;  // of the nodes of the real model
   Formats formats_;   // of the same nodes
   Graph start_;       // with weights in int8
@@ -121,6 +122,7 @@ Compressor::Compressor(const Graph& real, const std::vector<size_t>& samples, co
       samples_(samples),
       sample_(sample),
       settings_(settings),
+      seed_(options.seed),
       plans_(real.nodes.size()),
       formats_(formats_for(real, {0, 0})),
       start_(real) {
@@ -177,7 +179,8 @@ void Compressor::observe_layers() {
     const auto found = std::find(tensors.begin(), tensors.end(), input);
     output_of.push_back(static_cast<size_t>(found - tensors.begin()));
     if (found == tensors.end()) tensors.push_back(input);
-    open.layer = std::make_unique<Reconstruction>(real_, real_, LayerPair{node, node}, formats_[node], samples_.size());
+    open.layer =
+        std::make_unique<Reconstruction>(real_, real_, LayerPair{node, node}, formats_[node], samples_.size(), seed_);
   }
   Part part(observed(real_, tensors), settings_);
   Progress progress("samples", samples_.size());
@@ -200,7 +203,7 @@ Graph Compressor::noisy(const Open& open, Vector<float>* noise) const {
   const Tensor weights = tensor_of(real_, node.inputs[1]);
   const float* const before = constant_floats(real_, node.inputs[1]);
   const size_t rows = weights.shape[0], depth = real_.constants[at(weights.constant)].bytes / sizeof(float) / rows;
-  std::mt19937 random(static_cast<uint32_t>(open.pair));
+  std::mt19937 random(static_cast<uint32_t>(open.pair) ^ seed_);
   noise->resize(rows * depth);
   Vector<float> changed(rows * depth);
   for (size_t o = 0; o < rows; ++o) {
@@ -248,7 +251,7 @@ Compression Compressor::compress(double price) const {
     result.plans[pairs_[i].real].bits = bits[i] / weights_of(i);
     result.layers.push_back(layer_row(i, made, result.graph));
   };
-  reconstruct_layers(real_, result.graph, pairs_, formats_, samples_, sample_, settings_, finish);
+  reconstruct_layers(real_, result.graph, pairs_, formats_, samples_, sample_, settings_, seed_, finish);
   check(optimize(result.graph));
   Vector<unsigned char> file;
   check(write_model(result.graph, &file, FileForm::coded));

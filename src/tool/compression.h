@@ -54,6 +54,7 @@ struct CompressionOptions {
   std::optional<double> seconds =
       {};                         // after them the search ends with the best so far, as soon as one keeps the limit
   bool int8_activations = false;  // nodes compute in int8 where they can
+  uint32_t seed = 0;              // of noise, and of the pixels that are looked at
   bool curve = false;             // make smaller and larger files, too, and tell what they lose
 };
 

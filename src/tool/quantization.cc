@@ -35,7 +35,7 @@ void reconstruct(const Graph& real, Graph* quantized, const Formats& formats, co
     if (wanted[pair.real] && can_reconstruct(real, pair)) pairs.push_back(pair);
   }
   if (pairs.empty()) return;
-  reconstruct_layers(real, *quantized, pairs, formats, samples, sample, settings,
+  reconstruct_layers(real, *quantized, pairs, formats, samples, sample, settings, 0,
                      [&](size_t, Reconstruction& layer) { check(layer.finish(*quantized)); });
   check(optimize(*quantized));
 }

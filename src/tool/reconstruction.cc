@@ -16,7 +16,7 @@ std::vector<size_t> some_of(const std::vector<size_t>& samples, size_t count) {
 
 void reconstruct_layers(const Graph& real, const Graph& quantized, const Vector<LayerPair>& pairs,
                         const Formats& formats, const std::vector<size_t>& samples, const Sample& sample,
-                        const SessionSettings& settings,
+                        const SessionSettings& settings, uint32_t seed,
                         const std::function<void(size_t i, Reconstruction& reconstruction)>& finish) {
   Walk before(real, sample, settings), after(quantized, sample, settings);
   constexpr uint64_t memory = uint64_t{1} << 30;
@@ -29,7 +29,7 @@ void reconstruct_layers(const Graph& real, const Graph& quantized, const Vector<
   Progress progress("layers", pairs.size());
   for (size_t i = 0; i < pairs.size(); ++i) {
     progress.step();
-    Reconstruction reconstruction(real, quantized, pairs[i], formats[pairs[i].real], some.size());
+    Reconstruction reconstruction(real, quantized, pairs[i], formats[pairs[i].real], some.size(), seed);
     const int x = real.nodes[pairs[i].real].inputs[0], changed = quantized.nodes[pairs[i].bytes].inputs[0];
     before.run_to(pairs[i].real);
     after.run_to(pairs[i].bytes);

@@ -14,7 +14,7 @@ namespace quern {
 // fits a gibibyte. `formats`: of the nodes of `real`. Shows a progress bar.
 void reconstruct_layers(const Graph& real, const Graph& quantized, const Vector<LayerPair>& pairs,
                         const Formats& formats, const std::vector<size_t>& samples, const Sample& sample,
-                        const SessionSettings& settings,
+                        const SessionSettings& settings, uint32_t seed,
                         const std::function<void(size_t i, Reconstruction& reconstruction)>& finish);
 
 // `count` of the samples, evenly, or all.

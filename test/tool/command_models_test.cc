@@ -3,6 +3,7 @@
 #include <quern/extra.h>
 #include <quern/quern.h>
 
+#include <bit>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -708,6 +709,14 @@ TEST_F(Command, CompressReachesATarget) {
   const std::string too_few = with({"--target-size", "600", "--calibrate", "a.png"}, 1);
   EXPECT_NE(too_few.find("bytes at least, not 600; most of it is "), std::string::npos) << too_few;
   EXPECT_NE(too_few.find("second ("), std::string::npos) << "the largest layer: " << too_few;
+  std::set<uint64_t> losses;
+  for (const char* seed : {"0", "1"}) {
+    const Result r = quern({"compress", "net.qn", "-o", "seed.qn", "--calibrate", "a.png", "b.jpg", "--target-ratio",
+                            "6", "--subset", "1", "--seed", seed, "--json"});
+    ASSERT_EQ(r.status, 0) << r.err;
+    losses.insert(std::bit_cast<uint64_t>(json::parse(r.out)["loss"].get<double>()));
+  }
+  EXPECT_EQ(losses.size(), 2u);
   const Result dry = quern({"compress", "net.qn", "-o", "none.qn", "--calibrate", "a.png", "--target-ratio", "4",
                             "--timeout", "0", "--dry-run", "--json"});
   ASSERT_EQ(dry.status, 0) << dry.err;

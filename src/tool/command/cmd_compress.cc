@@ -31,6 +31,8 @@ struct CompressArguments {
   std::optional<double> ratio, most_drop, seconds;
   bool dry_run = false;
   std::optional<uint64_t> size;
+  std::optional<size_t> subset;
+  uint32_t seed = 0;
   std::string truth, plot;
   PlanFlags plans;
   std::string activations = "f32";
@@ -62,19 +64,23 @@ Compression squeeze(const CompressArguments& arguments, const ModelFiles& files,
   const SampleSet samples("--calibrate",
                           name_files("--calibrate", "input", arguments.samples, input_ports(model.get())), model.get(),
                           arguments.reading);
+  const size_t images = std::min<size_t>(arguments.subset.value_or(samples.size()), samples.size());
+  const auto place = [&](size_t i) { return i % images * samples.size() / images; };
   const auto sample = [&](const qn_model* observed, const qn_session*, size_t i) {
-    std::vector<InputData> inputs = samples.read(i % samples.size(), observed);
-    if (i >= samples.size())
-      std::for_each(inputs.begin(), inputs.end(), [](InputData& input) { mirror_image(&input); });
+    std::vector<InputData> inputs = samples.read(place(i), observed);
+    if (i >= images) std::for_each(inputs.begin(), inputs.end(), [](InputData& input) { mirror_image(&input); });
     return inputs;
   };
   const SessionSettings settings = {.threads = arguments.threads, .any_size = !arguments.reading.sizes.empty()};
-  options.images = samples.size();
+  options.images = images;
+  options.seed = arguments.seed;
   options.curve = !arguments.plot.empty();
-  if (!arguments.truth.empty()) options.labels = labels_of_samples(arguments.truth, samples.files());
+  if (!arguments.truth.empty()) {
+    const std::vector<size_t> labels = labels_of_samples(arguments.truth, samples.files());
+    for (size_t i = 0; i < images; ++i) options.labels.push_back(labels[place(i)]);
+  }
   options.int8_activations = arguments.activations == "int8";
-  Compression compression =
-      compress_model(graph, samples.size() * (arguments.mirror ? 2 : 1), sample, settings, options);
+  Compression compression = compress_model(graph, images * (arguments.mirror ? 2 : 1), sample, settings, options);
   compression.transforms = std::move(transforms);
   arguments.plans.save(compression.plans, graph);
   return compression;
@@ -242,6 +248,12 @@ Action compress_command(CLI::App& app) {
       ->check(CLI::NonNegativeNumber.description(""))
       ->type_name("SECONDS");
   app.add_flag("--dry-run", arguments->dry_run, "Only report, and write the plan: write no model");
+  app.add_option("--subset", arguments->subset, "Only so many samples, evenly from all")
+      ->check(CLI::PositiveNumber.description(""))
+      ->type_name("N");
+  app.add_option("--seed", arguments->seed, "Of the noise, and of the pixels that are looked at")
+      ->type_name("N")
+      ->capture_default_str();
   app.add_flag("--mirror", arguments->mirror, "Mirrored images are samples, too");
   app.add_option("--plot", arguments->plot,
                  "Draw what smaller and larger files lose, and which step saves how much, as a PNG file")
