@@ -44,7 +44,8 @@ class Plan {
 
   // Does the node compute with bytes, so that its inputs and its output are bytes?
   bool computes(const Node& node) const {
-    if (formats_[static_cast<size_t>(&node - graph_.nodes.data())].bits == f32_bits) return false;
+    const WeightFormat& format = formats_[static_cast<size_t>(&node - graph_.nodes.data())];
+    if (format.bits == f32_bits || format.f32_activations) return false;
     if (!is_float(node.outputs[0]) || node.outputs.size() != 1) return false;
     for (size_t i = 0; i < data_inputs(node); ++i) {
       if (!is_float(node.inputs[i]) || is_constant(node.inputs[i])) return false;
@@ -320,6 +321,15 @@ class Seen {
   std::map<int, int> source_;
 };
 
+// Makes weights of a layer integers that reads and writes f32, if its format says so and they are finite.
+bool quantize_weights_alone(Graph& graph, Node& node, const WeightFormat& format) {
+  const bool integers = kind_of(node.kind).has_weights() && format.bits != f32_bits;
+  if (!integers || !has_finite_weights(graph, node)) return false;
+  const int weights = quantized_weights(graph, node, 0, format);
+  node.inputs[1] = weights;
+  return true;
+}
+
 }  // namespace
 
 Formats formats_for(const Graph& graph, const WeightFormat& wanted) {
@@ -361,14 +371,7 @@ Vector<size_t> quantizable_nodes(const Graph& graph) {
 qn_status quantize_weights(Graph& graph, const Formats& formats) {
   QN_TRY(check_plain(graph));
   size_t layers = 0;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    Node& node = graph.nodes[i];
-    const bool integers = kind_of(node.kind).has_weights() && formats[i].bits != f32_bits;
-    if (!integers || !has_finite_weights(graph, node)) continue;
-    const int weights = quantized_weights(graph, node, 0, formats[i]);
-    node.inputs[1] = weights;
-    ++layers;
-  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) layers += quantize_weights_alone(graph, graph.nodes[i], formats[i]);
   return layers != 0 ? optimize(graph) : fail(QN_UNSUPPORTED, "no layer of the model has f32 weights to quantize");
 }
 
@@ -395,6 +398,9 @@ qn_status quantize(Graph& graph, const Vector<Range>& ranges, const Formats& for
     while (!numbers.contains(input)) input = source.at(input);
     const int weights = quantized_weights(graph, node, numbers.at(input).scales[0], formats[i]);
     node.inputs[1] = weights;
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (formats[i].f32_activations) quantize_weights_alone(graph, graph.nodes[i], formats[i]);
   }
   Quantizer(graph, numbers).run();
   return optimize(graph);

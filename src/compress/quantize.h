@@ -22,7 +22,7 @@ Graph observed(const Graph& graph, const Vector<int>& tensors);
 // Returns the indices of nodes that can compute in int8.
 Vector<size_t> quantizable_nodes(const Graph& graph);
 
-// How the weights of each node become integers. One of 32 bits remains f32, whether it has weights or not.
+// How each node becomes one of integers. One of 32 bits remains f32, whether it has weights or not.
 using Formats = Vector<WeightFormat>;
 // This format for all but small layers (rounding.h).
 Formats formats_for(const Graph& graph, const WeightFormat& wanted = {});

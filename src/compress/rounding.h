@@ -17,7 +17,8 @@ constexpr int f32_bits = 32;
 // The integers of a layer's weights.
 struct WeightFormat {
   int bits = 8;  // 8: -127 to 127; 4: -8 to 7; 0: -127 to 127, of which a price chooses (reconstruct.h); 32: none, f32
-  size_t block = 0;  // successive elements of an output channel that share a scale; 0: all
+  size_t block = 0;              // successive elements of an output channel that share a scale; 0: all
+  bool f32_activations = false;  // what the layer reads and writes remains f32
 
   int8_t nearest(double steps) const;
   // Elements that share a scale, of `depth` for each output channel.

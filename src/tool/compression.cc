@@ -128,10 +128,18 @@ Compressor::Compressor(const Graph& real, const std::vector<size_t>& samples, co
       start_(real) {
   for (size_t i = 0; i < options.plans.size(); ++i) {
     const LayerPlan& plan = options.plans[i];
-    plans_[i] = {.keep = plan.keep, .sparsity = plan.sparsity, .pattern = plan.pattern};
+    plans_[i] = {
+        .keep = plan.keep, .f32_activations = plan.f32_activations, .sparsity = plan.sparsity, .pattern = plan.pattern};
   }
+  LayerPlans started;
   quantize_model(start_, samples_, sample_, settings_,
-                 {.plans = plans_, .f32_activations = !options.int8_activations, .ranges = RangeMethod::mse});
+                 {.plans = plans_,
+                  .f32_activations = !options.int8_activations,
+                  .ranges = RangeMethod::mse,
+                  .least_snr_db = options.least_snr_db,
+                  .only_activations = true},
+                 &started);
+  for (size_t i = 0; i < plans_.size(); ++i) plans_[i].f32_activations = started[i].f32_activations;
   for (const LayerPair& pair : layer_pairs(real_, start_)) {
     if (!can_reconstruct(real_, pair)) continue;
     if (!options.plans.empty()) plans_[pair.real].bits = options.plans[pair.real].bits;

@@ -54,8 +54,10 @@ struct CompressionOptions {
   std::optional<double> seconds =
       {};                         // after them the search ends with the best so far, as soon as one keeps the limit
   bool int8_activations = false;  // nodes compute in int8 where they can
-  uint32_t seed = 0;              // of noise, and of the pixels that are looked at
-  bool curve = false;             // make smaller and larger files, too, and tell what they lose
+  std::optional<double> least_snr_db =
+      {};  // activations of the most harmful nodes remain f32, until outputs have this SNR with 8 bits for each weight
+  uint32_t seed = 0;   // of noise, and of the pixels that are looked at
+  bool curve = false;  // make smaller and larger files, too, and tell what they lose
 };
 
 // Compresses a dense, optimized graph on samples 0 to `samples` - 1: its weights become levels in int8, chosen by rate and distortion

@@ -129,12 +129,14 @@ void read_field(const std::string& name, const Json& value, LayerPlan* plan) {
     plan->pattern = pattern_called(value);
     field<std::string>(value, plan->pattern.has_value(),
                        "\"NxM\", N of 1, 2, 4, 8, 16 output channels and M of 1, 4 input channels");
+  } else if (name == "activations") {
+    plan->f32_activations = field<std::string>(value, value == "f32", "\"f32\"") == "f32";
   } else if (name == "algorithm") {
     const bool reconstructs = value == "reconstruct";
     field<std::string>(value, reconstructs || value == "nearest", "\"reconstruct\" or \"nearest\"");
     plan->reconstructs = reconstructs;
   } else {
-    throw Error("there is no such field; there are keep, bits, block, sparsity, pattern, algorithm");
+    throw Error("there is no such field; there are keep, activations, bits, block, sparsity, pattern, algorithm");
   }
 }
 
@@ -217,6 +219,7 @@ std::string plan_text(const LayerPlans& plans, const Graph& graph) {
     const LayerPlan& plan = plans[i];
     Json fields = Json::object();
     if (plan.keep) fields["keep"] = true;
+    if (plan.f32_activations) fields["activations"] = "f32";
     if (plan.bits) fields["bits"] = *plan.bits;
     if (plan.block) fields["block"] = *plan.block;
     if (plan.sparsity) fields["sparsity"] = *plan.sparsity;

@@ -35,6 +35,7 @@ namespace quern {
 // What becomes of a node. What is empty is up to the command.
 struct LayerPlan {
   bool keep = false;                       // f32, with all its weights
+  bool f32_activations = false;            // "activations": "f32", where others compute in int8
   std::optional<double> bits = {};         // of a weight: above 0, to 8
   std::optional<uint64_t> block = {};      // weights that share a scale: 0 (all of an output channel) or 32
   std::optional<double> sparsity = {};     // the part of its blocks that become 0: from 0, below 1

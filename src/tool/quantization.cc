@@ -86,6 +86,7 @@ class Search {
 
  private:
   void obey(size_t node, const LayerPlan& plan);
+  void leave_f32(const Vector<size_t>& nodes, Formats* formats) const;
   Graph quantized(const Vector<size_t>& f32, bool reconstructs) const;
   double snr_db(const Graph& graph, size_t samples) const;
   bool reaches(const Graph& graph) const { return snr_db(graph, samples_.size()) >= *options_.least_snr_db; }
@@ -107,23 +108,36 @@ void Search::obey(size_t node, const LayerPlan& plan) {
   if (plan.bits) format.bits = static_cast<int>(*plan.bits);
   if (plan.block) format.block = *plan.block;
   if (plan.keep) format.bits = f32_bits;
+  format.f32_activations = plan.f32_activations;
   if (plan.reconstructs) reconstructed_[node] = *plan.reconstructs;
 }
 
 LayerPlans Search::plans(const Graph& quantized) const {
   LayerPlans plans(real_.nodes.size());
-  for (size_t i = 0; i < plans.size(); ++i) plans[i].keep = formats_[i].bits == f32_bits;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    plans[i].keep = formats_[i].bits == f32_bits;
+    plans[i].f32_activations = formats_[i].f32_activations;
+  }
   for (const LayerPair& pair : layer_pairs(real_, quantized)) {
-    const WeightFormat& format = formats_[pair.real];
-    plans[pair.real] = {.bits = format.bits, .block = format.block, .reconstructs = reconstructed_[pair.real]};
+    LayerPlan& plan = plans[pair.real];
+    plan.bits = formats_[pair.real].bits;
+    plan.block = formats_[pair.real].block;
+    plan.reconstructs = reconstructed_[pair.real];
   }
   return plans;
+}
+
+void Search::leave_f32(const Vector<size_t>& nodes, Formats* formats) const {
+  for (const size_t node : nodes) {
+    WeightFormat& format = (*formats)[node];
+    (options_.only_activations ? format.f32_activations = true : format.bits = f32_bits);
+  }
 }
 
 Graph Search::quantized(const Vector<size_t>& f32, bool reconstructs) const {
   Graph graph = real_;
   Formats formats = formats_;
-  for (const size_t node : f32) formats[node].bits = f32_bits;
+  leave_f32(f32, &formats);
   check(options_.f32_activations ? quantize_weights(graph, formats) : quantize(graph, ranges_, formats));
   if (reconstructs) reconstruct(real_, &graph, formats, reconstructed_, samples_, sample_, settings_);
   return graph;
@@ -145,7 +159,7 @@ double Search::snr_db(const Graph& graph, size_t count) const {
 // Nodes by what the outputs lose if each alone computes in int8.
 Vector<size_t> Search::worst_first() const {
   Vector<size_t> nodes = quantizable_nodes(real_);
-  erase_if(nodes, [&](size_t node) { return formats_[node].bits == f32_bits; });
+  erase_if(nodes, [&](size_t node) { return formats_[node].bits == f32_bits || formats_[node].f32_activations; });
   const size_t count = std::min<size_t>(samples_.size(), 8);
   std::vector<std::pair<double, size_t>> order;
   Progress progress("nodes", nodes.size());
@@ -184,7 +198,7 @@ Graph Search::run() {
   graph = quantized(first(enough), true);
   const bool helps = reaches(graph);
   if (!helps) graph = quantized(first(enough), false), reconstructed_.assign(reconstructed_.size(), false);
-  for (const size_t node : first(enough)) formats_[node].bits = f32_bits;
+  leave_f32(first(enough), &formats_);
   return graph;
 }
 

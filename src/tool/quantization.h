@@ -18,8 +18,10 @@ struct QuantizationOptions {
   bool reconstructs = false;
   bool f32_activations = false;  // only weights are quantized
   RangeMethod ranges = RangeMethod::minmax;
-  // If set, nodes whose quantization harms outputs most remain f32, until every output has this SNR on samples.
+  // If set, nodes whose quantization harms outputs most remain f32, until every output has this SNR on samples; or only what
+  // they read and write does.
   std::optional<double> least_snr_db = {};
+  bool only_activations = false;
 };
 
 // Quantizes an optimized graph. The samples of these indices calibrate. Shows progress bars. Returns the layers of the

@@ -699,7 +699,8 @@ TEST_F(Command, CompressReachesATarget) {
   ASSERT_EQ(r.status, 0) << r.err;
   EXPECT_GE(json::parse(r.out)["ratio"], 4);
   succeeds({"run", "int8.qn", "--input", "a.png", "--expect", "out/prob.npy", "--tolerance", "0.05"});
-  EXPECT_NE(quern({"info", "int8.qn", "--needs"}).out.find("type qs8"), std::string::npos) << "layers compute in int8";
+  EXPECT_NE(quern({"info", "int8.qn", "--needs"}).out.find("operator quantize\n"), std::string::npos)
+      << "layers compute in int8";
   const auto with = [&](std::vector<std::string> more, int status) {
     more.insert(more.begin(), {"compress", "net.qn", "-o", "none.qn"});
     const std::string message = fails(more, status);

@@ -82,10 +82,11 @@ TEST(Plans, ExpressionsMatchWholeNamesInLinearTime) {
 
 TEST(Plans, FieldsAreRead) {
   const LayerPlans plans = parse_layers(
-      R"({"a": {"bits": 4, "block": 32, "sparsity": 0.5, "pattern": "16x4", "algorithm": "nearest", "keep": false}})");
+      R"({"a": {"bits": 4, "activations": "f32", "block": 32, "sparsity": 0.5, "pattern": "16x4", "algorithm": "nearest", "keep": false}})");
   const LayerPlan& plan = plans[node_called("a")];
   EXPECT_FALSE(plan.keep);
   EXPECT_EQ(plan.bits, 4);
+  EXPECT_TRUE(plan.f32_activations);
   EXPECT_EQ(plan.block, 32u);
   EXPECT_EQ(plan.sparsity, 0.5);
   ASSERT_TRUE(plan.pattern);
@@ -132,6 +133,7 @@ TEST(Plans, WhatIsWrongIsNamed) {
       {layer("a", R"({"block": 16})"), "\"block\": expected 0 or 32, found 16"},
       {layer("a", R"({"sparsity": 1})"), "\"sparsity\": expected a number from 0 to below 1, found 1"},
       {layer("a", R"({"pattern": "3x1"})"), "\"pattern\": expected"},
+      {layer("a", R"({"activations": "int8"})"), "\"activations\": expected \"f32\""},
       {layer("a", R"({"algorithm": "best"})"), "\"algorithm\": expected \"reconstruct\" or \"nearest\""},
       {layer("b", R"({"bits": 4})"), "the model has no layer \"b\""},
       {layer("(a", R"({"bits": 4})"), "\"(a\" means no layer, and is no regular expression"},
@@ -246,6 +248,44 @@ TEST_F(PlanCommand, CompressObeys) {
       std::string::npos);
 }
 
+TEST_F(PlanCommand, CompressLeavesActivationsInF32) {
+  const auto compress = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"compress", "-o", "small.qn", "--calibrate", "a.png", "b.jpg"});
+    return report(more);
+  };
+  write_plan(R"({"dense|fc": {"activations": "f32"}})");
+  compress({"--target-ratio", "4", "--activations", "int8", "--plan", "p.json", "--save-plan", "made.json"});
+  const json plan = json::parse(read_whole(dir / "made.json"));
+  for (const char* name : {"small", "dense", "fc"}) {
+    EXPECT_TRUE(plan["layers"][name].contains("bits")) << "weights have few bits all the same";
+    EXPECT_EQ(plan["layers"][name].contains("activations"), std::string(name) != "small");
+  }
+  const std::string first = read_whole(dir / "small.qn");
+  compress({"--activations", "int8", "--plan", "made.json"});
+  EXPECT_TRUE(read_whole(dir / "small.qn") == first);
+  const auto needs = [&](const char* preset) {
+    compress({"--target-ratio", "4", "--preset", preset});
+    return quern({"info", "small.qn", "--needs"}).out;
+  };
+  EXPECT_EQ(needs("size").find("operator quantize\n"), std::string::npos);
+  EXPECT_NE(needs("balanced").find("operator quantize\n"), std::string::npos);
+  EXPECT_NE(needs("speed").find("operator quantize\n"), std::string::npos);
+  EXPECT_NE(fails({"compress", "net.qn", "-o", "x.qn", "--calibrate", "a.png", "--target-ratio", "4", "--activations",
+                   "int8", "--min-snr", "149"})
+                .find("no part of the model can be int8"),
+            std::string::npos);
+  for (const char* flag : {"--min-snr", "--activations"}) {
+    const char* const value = flag[2] == 'm' ? "20" : "int8";
+    fails({"compress", "net.qn", "-o", "x.qn", "--calibrate", "a.png", "--target-ratio", "4", "--preset", "size", flag,
+           value},
+          2);
+  }
+  EXPECT_NE(
+      fails({"compress", "net.qn", "-o", "x.qn", "--calibrate", "a.png", "--target-ratio", "4", "--min-snr", "9"}, 2)
+          .find("needs --activations int8"),
+      std::string::npos);
+}
+
 // Channels that are zero go before anything else.
 TEST_F(PlanCommand, CompressRemovesWhatHasNoEffect) {
   Graph graph;
@@ -288,10 +328,18 @@ TEST_F(PlanCommand, QuantizeObeysAndRepeats) {
   EXPECT_EQ(bits(quantize({"--plan", "p.json", "--weight-bits", "8"})), "8 8 32 ") << "flags go before plans";
   EXPECT_EQ(bits(quantize({"--exclude", "dense"})), "8 32 8 ");
   EXPECT_EQ(bits(quantize({"--plan", "p.json", "--activations", "f32"})), "4 4 32 ");
+  write_plan(R"({"dense|fc": {"activations": "f32"}})");
+  const json mixed = quantize({"--plan", "p.json", "--save-plan", "q.json"});
+  EXPECT_EQ(bits(mixed), "8 8 8 ");
+  EXPECT_EQ(mixed["layers"][0]["type"], "qs8c");
+  EXPECT_EQ(mixed["layers"][1]["type"], "f32") << "it decodes weights";
+  const std::string before = read_whole(dir / "q.qn");
+  quantize({"--plan", "q.json"});
+  EXPECT_TRUE(read_whole(dir / "q.qn") == before);
   write_plan(R"({"dense": {"bits": 4, "block": 32, "algorithm": "nearest"}})");
   EXPECT_EQ(bits(quantize({"--plan", "p.json", "--activations", "f32"})), "8 4 8 ");
   EXPECT_NE(fails({"quantize", "net.qn", "-o", "no.qn", "--calibrate", "a.png", "--plan", "p.json"})
-                .find("blocks for \"dense\", which need --activations f32"),
+                .find("blocks for \"dense\", which need f32 activations"),
             std::string::npos);
   write_plan(R"({"dense": {"bits": 3}})");
   EXPECT_NE(fails({"quantize", "net.qn", "-o", "no.qn", "--calibrate", "a.png", "--plan", "p.json"})

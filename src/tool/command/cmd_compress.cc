@@ -36,6 +36,7 @@ struct CompressArguments {
   std::string truth, plot;
   PlanFlags plans;
   std::string activations = "f32";
+  std::optional<double> least_snr;
   bool mirror = false;
   size_t threads = 1;
   bool json = false;
@@ -80,6 +81,7 @@ Compression squeeze(const CompressArguments& arguments, const ModelFiles& files,
     for (size_t i = 0; i < images; ++i) options.labels.push_back(labels[place(i)]);
   }
   options.int8_activations = arguments.activations == "int8";
+  options.least_snr_db = arguments.least_snr;
   Compression compression = compress_model(graph, images * (arguments.mirror ? 2 : 1), sample, settings, options);
   compression.transforms = std::move(transforms);
   arguments.plans.save(compression.plans, graph);
@@ -178,6 +180,8 @@ uint64_t write_coded(const Graph& graph, const CompressArguments& arguments) {
 int run_compress(const CompressArguments& arguments) {
   if (!arguments.plot.empty()) expect_charts();
   for (const std::string& written : {arguments.plot, arguments.plans.saved}) keep_source(arguments.in, written);
+  if (arguments.least_snr && arguments.activations != "int8")
+    throw CLI::ValidationError("--min-snr", "needs --activations int8");
   const bool lossy = arguments.ratio || arguments.size || arguments.most_drop || !arguments.plans.file.empty();
   if (lossy && arguments.samples.empty()) throw CLI::ValidationError("--calibrate", "a target or a plan needs samples");
   if (!lossy && !arguments.samples.empty())
@@ -243,6 +247,24 @@ Action compress_command(CLI::App& app) {
       ->check(CLI::IsMember({"int8", "f32"}).description(""))
       ->type_name("NAME")
       ->capture_default_str();
+  app.add_option(
+         "--min-snr", arguments->least_snr,
+         "With --activations int8: activations of nodes that harm the outputs most remain f32, until each output "
+         "has so many dB on the samples, before weights have fewer bits")
+      ->check(CLI::Range(0.0, 150.0).description(""))
+      ->type_name("DB");
+  app.add_option_function<std::string>(
+         "--preset",
+         [arguments](const std::string& preset) {
+           if (preset != "size") arguments->activations = "int8";
+           if (preset == "balanced") arguments->least_snr = 25;
+         },
+         "size: --activations f32, the least loss; balanced: --activations int8 --min-snr 25; speed: --activations "
+         "int8")
+      ->check(CLI::IsMember({"size", "balanced", "speed"}).description(""))
+      ->excludes(app.get_option("--activations"))
+      ->excludes(app.get_option("--min-snr"))
+      ->type_name("NAME");
   app.add_option("--timeout", arguments->seconds,
                  "After so many seconds the search ends with the best so far, as soon as one keeps the limit")
       ->check(CLI::NonNegativeNumber.description(""))

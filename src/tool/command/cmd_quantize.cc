@@ -159,8 +159,8 @@ LayerPlans plans_for(const QuantizeArguments& arguments, const Graph& graph) {
     const char* const name = graph.nodes[i].name.c_str();
     if (plan.bits && *plan.bits != 8 && *plan.bits != 4)
       throw Error(fmt::format("the plan has {} bits for \"{}\"; quantize takes 8 and 4", *plan.bits, name));
-    if (plan.block.value_or(0) != 0 && arguments.activations != "f32")
-      throw Error(fmt::format("the plan has blocks for \"{}\", which need --activations f32", name));
+    if (plan.block.value_or(0) != 0 && arguments.activations != "f32" && !plan.f32_activations)
+      throw Error(fmt::format("the plan has blocks for \"{}\", which need f32 activations", name));
   }
   return plans;
 }
