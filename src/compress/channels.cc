@@ -9,7 +9,7 @@
 
 #include "base/search.h"
 #include "base/status.h"
-#include "graph/backend/backend.h"
+#include "compress/graph_values.h"
 #include "graph/file/encoded.h"
 #include "graph/ir/kinds.h"
 #include "graph/ir/rules.h"
@@ -59,19 +59,6 @@ AfterZero after_zero(const float* values, size_t count) {
     if (values[i] != 0) result = worst(result, std::isfinite(values[i]) ? AfterZero::finite : AfterZero::unknown);
   }
   return result;
-}
-
-// Runs a node on other inputs: `make(i)` adds input i to a graph as a constant. Returns the output; NULL if the node does
-// not take these inputs.
-template <class Make>
-const Constant* run_on(const Node& node, Graph* graph, Make&& make) {
-  Node copy = node;
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (node.inputs[i] != no_tensor) copy.inputs[i] = make(i);
-  }
-  copy.outputs = {add_tensor(*graph, String(), tensor_of(*graph, copy.inputs[0]).type, {})};
-  if (infer_node(*graph, copy) != QN_OK || evaluate(*graph, copy) != QN_OK) return nullptr;
-  return &graph->constants[at(tensor_of(*graph, copy.outputs[0]).constant)];
 }
 
 // Values that other inputs of a node may have.

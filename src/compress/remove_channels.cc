@@ -1,7 +1,6 @@
 // Removes the sets that channels.cc has found, sets them to zero, or chooses among them.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <set>
@@ -12,6 +11,7 @@
 #include "base/search.h"
 #include "base/status.h"
 #include "compress/channels.h"
+#include "compress/graph_values.h"
 #include "graph/ir/kinds.h"
 #include "graph/ir/rules.h"
 #include "graph/pass/passes.h"
@@ -79,14 +79,6 @@ void each_element(const Shape& shape, Visit&& visit) {
 }
 
 const float* floats_of(const Graph& graph, size_t tensor) { return constant_floats(graph, static_cast<int>(tensor)); }
-
-void set_floats(Graph& graph, size_t tensor, const Vector<float>& values) {
-  auto buffer = make_shared<Buffer>(values.size() * sizeof(float));
-  std::memcpy(buffer->data(), values.data(), buffer->size());
-  const void* const data = buffer->data();
-  const size_t bytes = buffer->size();
-  graph.constants[at(graph.tensors[tensor].constant)] = {std::move(buffer), data, bytes};
-}
 
 void shrink_constant(Graph& graph, size_t tensor, const Removal& removal) {
   Vector<float> left;
