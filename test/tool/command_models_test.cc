@@ -492,6 +492,10 @@ TEST_F(Command, QuantizeReconstructsRounding) {
   EXPECT_GT(own["outputs"][0]["snr_db"], nearest["outputs"][0]["snr_db"].get<double>() + 1);
   quantize("again.qn", {"--rounding", "reconstruct", "--threads", "3"});
   EXPECT_EQ(read_whole(dir / "again.qn"), read_whole(dir / "own.qn"));
+  const json equalized = quantize("equalized.qn", {"--equalize"});
+  EXPECT_EQ(equalized["equalized"], true);
+  EXPECT_NE(read_whole(dir / "equalized.qn"), read_whole(dir / "own.qn"));
+  EXPECT_GT(equalized["outputs"][0]["snr_db"], 40);
 }
 
 // A chain of fully-connected layers with 2 x 2 weights, named a, b and so on.
@@ -591,6 +595,7 @@ TEST_F(Command, QuantizeMakesWeightsOf4Bits) {
   };
   EXPECT_NE(with({"--block", "32"}).find("needs --activations f32"), std::string::npos);
   EXPECT_NE(with({"--min-snr", "9", "--activations", "f32"}).find("needs --activations int8"), std::string::npos);
+  EXPECT_NE(with({"--equalize", "--activations", "f32"}).find("needs --activations int8"), std::string::npos);
   with({"--weight-bits", "5"});
 }
 

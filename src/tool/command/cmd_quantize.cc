@@ -13,6 +13,7 @@
 #include "convert/common/file.h"
 #include "graph/file/format.h"
 #include "tool/command/command.h"
+#include "tool/equalization.h"
 #include "tool/input/named_files.h"
 #include "tool/input/samples.h"
 #include "tool/model.h"
@@ -33,7 +34,7 @@ struct QuantizeArguments {
   const CLI::Option *bits = nullptr, *block = nullptr, *algorithm = nullptr;  // go before plans
   std::string activations = "int8";
   size_t threads = 1;
-  bool json = false;
+  bool equalize = false, json = false;
 };
 
 nlohmann::ordered_json numbers_json(const Quantization& q, double saturation) {
@@ -92,6 +93,7 @@ nlohmann::ordered_json report(const QuantizeArguments& arguments, size_t samples
   return {{"method", arguments.method},
           {"rounding", arguments.rounding},
           {"activations", arguments.activations},
+          {"equalized", arguments.equalize},
           {"samples", samples},
           {"layers", list},
           {"quantized_layers", bytes},
@@ -169,6 +171,7 @@ int run_quantize(const QuantizeArguments& arguments) {
   const bool f32 = arguments.activations == "f32";
   if (arguments.weights.block != 0 && !f32) throw CLI::ValidationError("--block", "needs --activations f32");
   if (arguments.least_snr && f32) throw CLI::ValidationError("--min-snr", "needs --activations int8");
+  if (arguments.equalize && f32) throw CLI::ValidationError("--equalize", "needs --activations int8");
   keep_source(arguments.in, arguments.plans.saved);
   const ModelFiles files = {arguments.in, ""};
   ImportOptions options;
@@ -183,6 +186,7 @@ int run_quantize(const QuantizeArguments& arguments) {
   const auto sample = [&](const qn_model* observed, const qn_session*, size_t i) { return samples.read(i, observed); };
   const SampleSplit split = split_samples(samples.size());
   const SessionSettings settings = {.threads = arguments.threads, .any_size = !arguments.reading.sizes.empty()};
+  if (arguments.equalize) equalize_model(graph, split.calibration, sample, settings);
   const Graph before = graph;
   LayerPlans decided;
   const Vector<QuantizedLayer> layers = quantize_model(graph, split.calibration, sample, settings,
@@ -260,6 +264,9 @@ Action quantize_command(CLI::App& app) {
                  "calibration samples. Takes several times as long")
       ->check(CLI::Range(0.0, 150.0).description(""))
       ->type_name("DB");
+  app.add_flag("--equalize", arguments->equalize,
+               "Scale channels between layers first, so that their ranges differ less. Some networks with ReLU lose "
+               "less then, others more. Channels near the limit of a ReLU6 remain");
   add_plan_flags(app, &arguments->plans);
   app.add_flag("--json", arguments->json, "One JSON object on standard output");
   add_threads(app, &arguments->threads);
