@@ -326,21 +326,23 @@ std::string largest_layers(std::vector<CompressedLayer> layers) {
   return text;
 }
 
+// Steps towards the target by what the last file has missed, and bisects where files become smaller by jumps.
 Compression compress_to_size(const Compressor& compressor, uint64_t target, const Patience& patience) {
-  double wanted_bits = 8.0 * static_cast<double>(target);
-  Compression best;
-  constexpr int passes = 6;
+  constexpr int passes = 8;
   constexpr double close = 0.997;
-  double margin = (1 - close) / 2;  // wider after each pass, in case a small model changes by jumps
-  for (int pass = 0; pass < passes; ++pass, margin *= 2) {
-    Compression made = compressor.compress(compressor.price_for(wanted_bits));
-    const bool fits = made.file_bytes <= target, first = best.file_bytes == 0;
+  const auto bytes = static_cast<double>(target);
+  double wanted = 8 * bytes, fits = 0, exceeds = 64 * compressor.weights();  // bits of all weights
+  Compression best;
+  for (int pass = 0; pass < passes; ++pass) {
+    Compression made = compressor.compress(compressor.price_for(wanted));
+    const bool small = made.file_bytes <= target, first = best.file_bytes == 0;
+    (small ? fits : exceeds) = made.planned_bits;
+    wanted = made.planned_bits + 8 * (bytes * (1 + close) / 2 - static_cast<double>(made.file_bytes));
+    if (!(wanted > fits && wanted < exceeds)) wanted = (fits + exceeds) / 2;
     const bool better =
-        fits ? best.file_bytes > target || made.file_bytes > best.file_bytes : made.file_bytes < best.file_bytes;
-    const double missing = 8 * (static_cast<double>(target) * (1 - margin) - static_cast<double>(made.file_bytes));
-    wanted_bits = std::max(made.planned_bits + missing, made.planned_bits / 2);
+        small ? best.file_bytes > target || made.file_bytes > best.file_bytes : made.file_bytes < best.file_bytes;
     if (first || better) best = std::move(made);
-    const bool ends = patience.ends() || static_cast<double>(best.file_bytes) >= close * static_cast<double>(target);
+    const bool ends = patience.ends() || static_cast<double>(best.file_bytes) >= close * bytes;
     if (compressor.decided() || (best.file_bytes <= target && ends)) break;
   }
   if (best.file_bytes > target) {
