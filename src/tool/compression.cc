@@ -370,7 +370,7 @@ Compression compress_within_drop(double most, bool decided, const Patience& pati
   const auto fits = [&](const Drop& drop) { return (certain ? drop.high : drop.points) <= most; };
   if (!fits(*best.drop)) {
     const std::string bits = decided ? "the bits of the plan" : fmt::format("{} bits for each weight", most_bits);
-    throw Error(fmt::format("with {} the model loses {:.2f} points, not {}", bits, best.drop->points, most));
+    throw Error(fmt::format("with {} the model loses {:.2f} points, not {:.3g}", bits, best.drop->points, most));
   }
   double enough = most_bits, few = least_bits;
   for (int pass = 0; pass < passes && !patience.ends(); ++pass) {
@@ -440,7 +440,9 @@ Compression compress_model(const Graph& real, size_t samples, const Sample& samp
   if (options.target) {
     best = compress_to_size(compressor, *options.target, patience);
   } else if (options.most_drop) {
-    best = compress_within_drop(*options.most_drop, compressor.decided(), patience, make);
+    const double most = *options.most_drop * (options.relative_drop ? meter->accuracy() / 100 : 1);
+    best = compress_within_drop(most, compressor.decided(), patience, make);
+    best.most_drop = most;
   } else {
     best = compressor.compress(0);
   }

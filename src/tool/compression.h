@@ -41,6 +41,7 @@ struct Compression {
   uint64_t file_bytes = 0;        // of a coded file
   double loss = 0;                // of the outputs on the samples, against the model before
   std::optional<Drop> drop;       // on samples that were held out, if options limit it
+  double most_drop = 0;           // the limit, in points
   std::vector<CurvePoint> curve;  // by size, if options ask for it: the model made is one of them
 };
 
@@ -49,6 +50,7 @@ struct CompressionOptions {
   LayerPlans plans = {};                 // by node of the graph; none: of no node is anything decided
   std::optional<uint64_t> target = {};   // bytes that the file has at most
   std::optional<double> most_drop = {};  // percentage points of accuracy that may be lost
+  bool relative_drop = false;            // `most_drop` is percent of the accuracy before
   size_t images = 1;                     // sample i is a view of image i % images
   std::vector<size_t> labels = {};       // of images, for `most_drop`; none: they are not known
   std::optional<double> seconds =

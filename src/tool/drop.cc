@@ -107,6 +107,12 @@ std::vector<double> DropMeter::probabilities_of(Part& part, size_t i) const {
   return probabilities(std::move(scores));
 }
 
+double DropMeter::accuracy() const {
+  double right = 0;
+  for (const Contest& contest : contests_) right += contest.right[contest.best];
+  return 100 * right / static_cast<double>(contests_.size());
+}
+
 Drop DropMeter::measure(const Graph& graph, const std::vector<size_t>& held_out) const {
   std::vector<Change> changes;
   PerImage direct, paired;

@@ -25,6 +25,8 @@ class DropMeter {
   DropMeter(const Graph& real, size_t count, size_t images, Sample sample, const SessionSettings& settings,
             const std::vector<size_t>& labels = {});
 
+  // The accuracy of the model before, in percent: by labels, or as its probabilities have it.
+  double accuracy() const;
   // Runs a changed model on samples that it has not seen.
   Drop measure(const Graph& graph, const std::vector<size_t>& held_out) const;
 

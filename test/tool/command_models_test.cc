@@ -657,6 +657,11 @@ TEST_F(Command, CompressKeepsAccuracy) {
     return more;
   };
   succeeds(with_labels({"--max-drop", "100"}));
+  const Result relative = quern(with_labels({"--max-drop", "60%", "--json"}));
+  EXPECT_EQ(relative.status, 0) << relative.err;
+  const double limit = json::parse(relative.out)["drop"]["most"];
+  EXPECT_TRUE(limit == 0 || limit == 30 || limit == 60) << "of two samples none, one or both are right: " << limit;
+  for (const char* wrong : {"%", "-1", "101%", "5%%", "nan"}) fails(with_labels({"--max-drop", wrong}), 2);
   fails(with_labels({"--target-ratio", "2"}), 2);
   spill(dir / "truth.csv", "file,label\nb.jpg,3\na.png,20\n");
   EXPECT_NE(fails(with_labels({"--max-drop", "50"})).find("expected labels below 20"), std::string::npos);

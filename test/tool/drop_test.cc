@@ -102,6 +102,7 @@ TEST(Drop, CountsByLabels) {
   }
   const DropMeter meter(classifier(0), count, count, sample, {}, labels);
   EXPECT_EQ(meter.measure(classifier(0), first(count)).points, 0);
+  EXPECT_NEAR(meter.accuracy(), DropMeter(classifier(0), count, count, sample, {}).accuracy(), 4);
   const double expected = true_points(0.6f, 5000);
   const Drop drop = meter.measure(classifier(0.6f), first(count));
   EXPECT_LE(drop.low, expected);

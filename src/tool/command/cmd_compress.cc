@@ -29,6 +29,7 @@ struct CompressArguments {
   std::vector<std::string> samples;
   InputFlags reading;
   std::optional<double> ratio, most_drop, seconds;
+  bool relative_drop = false;
   bool dry_run = false;
   std::optional<uint64_t> size;
   std::optional<size_t> subset;
@@ -125,7 +126,10 @@ nlohmann::ordered_json compression_json(const Compression& compression, uint64_t
                                  {"ratio", static_cast<double>(before) / static_cast<double>(after)}};
   if (compression.layers.empty()) return json;
   json["loss"] = compression.loss;
-  if (compression.drop) json["drop"] = drop_json(*compression.drop);
+  if (compression.drop) {
+    json["drop"] = drop_json(*compression.drop);
+    json["drop"]["most"] = compression.most_drop;
+  }
   json["transforms"] = nlohmann::ordered_json::array();
   for (const Transform& transform : compression.transforms) json["transforms"].push_back(transform_json(transform));
   json["layers"] = nlohmann::ordered_json::array();
@@ -134,14 +138,15 @@ nlohmann::ordered_json compression_json(const Compression& compression, uint64_t
   return json;
 }
 
-void print_drop(const nlohmann::ordered_json& drop, double most) {
+void print_drop(const nlohmann::ordered_json& drop) {
+  const double most = drop["most"];
   fmt::print("accuracy drops by {:.2f} points, with 95% between {:.2f} and {:.2f}, as estimated on held-out samples\n",
              drop["points"].get<double>(), drop["low"].get<double>(), drop["high"].get<double>());
   if (drop["high"].get<double>() > most)
-    fmt::print("these are too few samples to be sure of {} points: more would tell\n", most);
+    fmt::print("these are too few samples to be sure of {:.3g} points: more would tell\n", most);
 }
 
-void print_compression(const nlohmann::ordered_json& report, double most_drop) {
+void print_compression(const nlohmann::ordered_json& report) {
   if (report.contains("layers")) {
     for (const auto& transform : report["transforms"]) {
       fmt::print("{}: {}, {} weights became {}\n", transform["name"].get<std::string>(),
@@ -160,7 +165,7 @@ void print_compression(const nlohmann::ordered_json& report, double most_drop) {
     }
     fmt::print("outputs lose {:.4g} on the samples (KL divergence, or half the relative square error)\n",
                report["loss"].get<double>());
-    if (report.contains("drop")) print_drop(report["drop"], most_drop);
+    if (report.contains("drop")) print_drop(report["drop"]);
   }
   fmt::print("{} -> {} bytes, {:.2f} times smaller\n", report["input_bytes"].get<uint64_t>(),
              report["file_bytes"].get<uint64_t>(), report["ratio"].get<double>());
@@ -196,8 +201,10 @@ int run_compress(const CompressArguments& arguments) {
   compression.graph = load_graph(files, options);
   const uint64_t before = std::filesystem::file_size(arguments.in);
   if (lossy) {
-    CompressionOptions wanted = {
-        .target = arguments.size, .most_drop = arguments.most_drop, .seconds = arguments.seconds};
+    CompressionOptions wanted = {.target = arguments.size,
+                                 .most_drop = arguments.most_drop,
+                                 .relative_drop = arguments.relative_drop,
+                                 .seconds = arguments.seconds};
     if (arguments.ratio) wanted.target = static_cast<uint64_t>(static_cast<double>(before) / *arguments.ratio);
     compression = squeeze(arguments, files, std::move(compression.graph), wanted);
   }
@@ -210,7 +217,7 @@ int run_compress(const CompressArguments& arguments) {
   if (arguments.json) {
     fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   } else {
-    print_compression(json, arguments.most_drop.value_or(0));
+    print_compression(json);
   }
   return 0;
 }
@@ -227,13 +234,21 @@ Action compress_command(CLI::App& app) {
   auto* const size =
       app.add_option("--target-size", arguments->size, "How many bytes the file is to have at most")->excludes(ratio);
   size->type_name("BYTES");
-  app.add_option("--max-drop", arguments->most_drop,
-                 "How many percentage points of accuracy a classifier may lose, estimated on every fifth sample, which "
-                 "does not calibrate")
-      ->check(CLI::Range(0.0, 100.0).description(""))
+  app.add_option_function<std::string>(
+         "--max-drop",
+         [arguments](std::string text) {
+           arguments->relative_drop = text.ends_with('%');
+           if (arguments->relative_drop) text.pop_back();
+           double most;
+           if (!CLI::detail::lexical_cast(text, most) || !(most >= 0 && most <= 100))
+             throw CLI::ValidationError("--max-drop", "expected a number from 0 to 100, or with a % behind it");
+           arguments->most_drop = most;
+         },
+         "How many percentage points of accuracy a classifier may lose, or, with a % behind it, which part of its "
+         "accuracy; estimated on every fifth sample, which does not calibrate")
       ->excludes(ratio)
       ->excludes(size)
-      ->type_name("POINTS");
+      ->type_name("POINTS[%]");
   app.add_option(
          "--truth", arguments->truth,
          "Labels of the samples, as for eval: --max-drop counts by them, instead of by the model's probabilities")
