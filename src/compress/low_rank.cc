@@ -17,6 +17,7 @@ namespace quern {
 namespace {
 
 constexpr size_t least_split_weights = 4096;
+constexpr size_t most_split_rows = 4096;  // or columns: a minute's work
 // Two layers with more of the layer's weights than this rarely run faster: there is a tensor between them, and ranks fill no
 // tile. In SqueezeNet v1.1, pointwise layers with about 0.9 of their weights took 0.9 to 1.2 times as long as before.
 constexpr double most_of_weights = 0.9;
@@ -130,7 +131,8 @@ void split_if_smaller(Rewriter& r, double error, Node& layer, Vector<Node>* node
   const size_t nonzeros = nonzeros_of(weights), outputs = r.shape(layer.inputs[1])[0];
   const size_t of_rank_1 = outputs + weights.size() / outputs;  // weights
   const bool finite = std::all_of(weights.begin(), weights.end(), [](float w) { return std::isfinite(w); });
-  if (nonzeros < least_split_weights || !finite) return;
+  const bool takes_long = std::min(outputs, weights.size() / outputs) > most_split_rows;
+  if (nonzeros < least_split_weights || takes_long || !finite) return;
   const auto most_rank = static_cast<size_t>(most_of_weights * static_cast<double>(nonzeros - 1)) / of_rank_1;
   const LowRank factors(matrix_of(weights, weights.size() / outputs), error, most_rank);
   if (!factors.has_factors() || factors.error() > error + least_error) return;

@@ -195,9 +195,7 @@ void apply(bool rescale, const Vector<bool>& removed, Constant* constant) {
   *constant = {std::move(buffer), to, constant->bytes};
 }
 
-qn_status check_options(double sparsity, const BlockShape& shape) {
-  if (!(sparsity >= 0 && sparsity < 1))
-    return fail(QN_INVALID_ARGUMENT, "a sparsity of %g is not from 0 to below 1", sparsity);
+qn_status check_shape(const BlockShape& shape) {
   if (!std::has_single_bit(shape.outputs) || shape.outputs > 16)
     return fail(QN_INVALID_ARGUMENT, "blocks of %zu output channels; 1, 2, 4, 8 or 16 are possible", shape.outputs);
   if (shape.inputs != 1 && shape.inputs != 4)
@@ -207,11 +205,17 @@ qn_status check_options(double sparsity, const BlockShape& shape) {
 
 qn_status check_options(const Graph& graph, const PruneOptions& options) {
   const BlockShape shape = {options.block, options.inputs};
-  QN_TRY(check_options(options.sparsity, shape));
+  if (!(options.sparsity >= 0 && options.sparsity < 1))
+    return fail(QN_INVALID_ARGUMENT, "a sparsity of %g is not from 0 to below 1", options.sparsity);
+  QN_TRY(check_shape(shape));
   if (!options.layers.empty() && options.layers.size() != graph.nodes.size())
     return fail(QN_INVALID_ARGUMENT, "%zu decisions for %zu nodes", options.layers.size(), graph.nodes.size());
-  for (const LayerPruning& layer : options.layers)
-    QN_TRY(check_options(layer.sparsity.value_or(0), layer.shape.value_or(shape)));
+  for (const LayerPruning& layer : options.layers) {
+    const double sparsity = layer.sparsity.value_or(0);
+    if (!(sparsity >= 0 && sparsity <= 1))
+      return fail(QN_INVALID_ARGUMENT, "a sparsity of %g is not from 0 to 1", sparsity);
+    QN_TRY(check_shape(layer.shape.value_or(shape)));
+  }
   for (const Node& node : graph.nodes) {
     if (!kind_of(node.kind).has_weights() || tensor_of(graph, node.inputs[1]).type == QN_F32) continue;
     return fail(QN_UNSUPPORTED, "the weights of '%s' are integers; only f32 can be pruned", node.name.c_str());
@@ -220,7 +224,7 @@ qn_status check_options(const Graph& graph, const PruneOptions& options) {
 }
 
 // What has become of each node.
-Vector<LayerPruning> decisions(const Graph& graph, const Vector<Layer>& layers) {
+Vector<LayerPruning> decisions(const Graph& graph, const PruneOptions& options, const Vector<Layer>& layers) {
   Vector<LayerPruning> made(graph.nodes.size());
   for (size_t i = 0; i < made.size(); ++i) {
     const Node& node = graph.nodes[i];
@@ -228,7 +232,7 @@ Vector<LayerPruning> decisions(const Graph& graph, const Vector<Layer>& layers) 
     const int constant = tensor_of(graph, node.inputs[1]).constant;
     const auto layer = std::find_if(layers.begin(), layers.end(),
                                     [&](const Layer& l) { return static_cast<int>(l.constant) == constant; });
-    made[i].keep = layer == layers.end();
+    made[i].keep = !options.layers.empty() && options.layers[i].keep;
     if (layer != layers.end()) made[i] = {.sparsity = 1 - layer->density, .shape = layer->grid.shape};
   }
   return made;
@@ -262,7 +266,7 @@ qn_status prune(Graph& graph, const PruneOptions& options, Vector<LayerPruning>*
     const Vector<bool> removed = smallest_blocks(layer.grid, weights_of(graph, layer), 1 - layer.density);
     apply(options.rescale, removed, &graph.constants[layer.constant]);
   }
-  if (made != nullptr) *made = decisions(graph, layers);
+  if (made != nullptr) *made = decisions(graph, options, layers);
   return QN_OK;
 }
 

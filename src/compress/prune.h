@@ -35,8 +35,8 @@ Vector<bool> smallest_blocks(const BlockGrid& grid, const float* weights, double
 
 // What is decided of one layer.
 struct LayerPruning {
-  bool keep = false;  // all weights
-  std::optional<double> sparsity = {};
+  bool keep = false;                    // all weights
+  std::optional<double> sparsity = {};  // from 0 to 1
   std::optional<BlockShape> shape = {};
 };
 

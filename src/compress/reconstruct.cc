@@ -237,7 +237,7 @@ Reconstruction::Reconstruction(const Graph& real, const Graph& quantized, const 
       depth_(product_of(weights_.shape, 1)),
       format_(format),
       columns_(divide_up(columns_for(groups_, depth_), std::max<size_t>(samples, 1))),
-      generator_(static_cast<uint32_t>(layer.bytes) ^ seed),
+      generator_(static_cast<uint32_t>(layer.bytes) + seed),
       moments_(groups_) {
   const Quantization& input = tensor_of(quantized, quantized.nodes[layer.bytes].inputs[0]).quantization;
   scale_ = input.scales.empty() ? 0 : input.scales[0];

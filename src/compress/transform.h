@@ -4,7 +4,8 @@
 //     remove_dead_channels   a channel that is zero or constant, or that nobody reads, goes
 //     split_low_rank         y = W x + b           -->   y = L (R x) + b, with few rows of R
 //
-// The first two are exact: only rounding differs. The third one has an error, which is measured.
+// The first two are exact, but for rounding and for rows that weigh next to nothing (negligible_row). The third one has an
+// error, which is measured.
 //
 // All take an optimized graph whose shapes are known. Layers in branches and loops remain as they are. Equal constants are
 // no matter of this file: the optimizer shares them (pass merge-common).
@@ -48,7 +49,7 @@ qn_status simplify(Graph& graph, Vector<Transform>* done);
 
 // Splits fully-connected layers and convolutions in two: the first one has `rank` output channels, the second one reads
 // single pixels. The rank of each layer is the least whose relative error, in the Frobenius norm of the weights, is at most
-// `error`, from 0 to below 1. A layer remains whole if it is small, if its weights are shared or not finite, or if the two
+// `error`, from 0 to below 1. A layer remains whole if it is small or has more than 4096 rows and columns, if its weights are shared or not finite, or if the two
 // layers would have more than nine tenths as many weights as it has nonzeros. An error of 0 stands for 1e-6.
 qn_status split_low_rank(Graph& graph, double error, Vector<Transform>* done);
 

@@ -15,6 +15,7 @@
 #include "convert/common/error.h"
 #include "convert/model_stats.h"
 #include "graph/file/format.h"
+#include "graph/ir/kinds.h"
 #include "graph/pass/passes.h"
 #include "tool/output/outputs.h"
 #include "tool/progress.h"
@@ -96,6 +97,7 @@ class Compressor {
     std::unique_ptr<Reconstruction> layer = {};  // with what it reads in the real model
     double sensitivity = 0;                      // what the outputs lose by its relative error
   };
+  void refuse_other_plans(const LayerPlans& plans) const;
   double weights_of(size_t pair) const;
   void prune(size_t pair, Reconstruction* layer) const;
   std::vector<double> bits_for(double price) const;
@@ -122,7 +124,7 @@ Compressor::Compressor(const Graph& real, const std::vector<size_t>& samples, co
       samples_(samples),
       sample_(sample),
       settings_(settings),
-      seed_(options.seed),
+      seed_(options.seed * 2654435769u),  // far from the indices that are added
       plans_(real.nodes.size()),
       formats_(formats_for(real, {0, 0})),
       start_(real) {
@@ -146,13 +148,26 @@ Compressor::Compressor(const Graph& real, const std::vector<size_t>& samples, co
     if (!plans_[pair.real].bits) open_.push_back({.pair = pairs_.size()});
     pairs_.push_back(pair);
   }
+  refuse_other_plans(options.plans);
   if (decided()) return;
   if (!options.target && !options.most_drop) {
-    throw Error(fmt::format("the plan says no bits for \"{}\": they need a target, from which they follow",
+    throw Error(fmt::format("expected bits for \"{}\" in the plan, or a target, from which they follow",
                             real_.nodes[pairs_[open_[0].pair].real].name.c_str()));
   }
   observe_layers();
   price_errors();
+}
+
+// Nothing that a plan says is ignored in silence.
+void Compressor::refuse_other_plans(const LayerPlans& plans) const {
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const bool is_layer = kind_of(real_.nodes[i].kind).has_weights() && !plans[i].keep;
+    if (!is_layer || !(plans[i].bits || plans[i].sparsity)) continue;
+    if (std::any_of(pairs_.begin(), pairs_.end(), [&](const LayerPair& pair) { return pair.real == i; })) continue;
+    throw Error(fmt::format(
+        "\"{}\" can have no bits and zeros of a plan: its weights are not finite, or too many for an output channel",
+        real_.nodes[i].name.c_str()));
+  }
 }
 
 double Compressor::price_for(double bits) const {
@@ -211,7 +226,7 @@ Graph Compressor::noisy(const Open& open, Vector<float>* noise) const {
   const Tensor weights = tensor_of(real_, node.inputs[1]);
   const float* const before = constant_floats(real_, node.inputs[1]);
   const size_t rows = weights.shape[0], depth = real_.constants[at(weights.constant)].bytes / sizeof(float) / rows;
-  std::mt19937 random(static_cast<uint32_t>(open.pair) ^ seed_);
+  std::mt19937 random(static_cast<uint32_t>(open.pair) + seed_);
   noise->resize(rows * depth);
   Vector<float> changed(rows * depth);
   for (size_t o = 0; o < rows; ++o) {
@@ -336,6 +351,7 @@ Compression compress_to_size(const Compressor& compressor, uint64_t target, cons
   for (int pass = 0; pass < passes; ++pass) {
     Compression made = compressor.compress(compressor.price_for(wanted));
     const bool small = made.file_bytes <= target, first = best.file_bytes == 0;
+    const bool same = !first && (made.planned_bits == fits || made.planned_bits == exceeds);  // it has an end
     (small ? fits : exceeds) = made.planned_bits;
     wanted = made.planned_bits + 8 * (bytes * (1 + close) / 2 - static_cast<double>(made.file_bytes));
     if (!(wanted > fits && wanted < exceeds)) wanted = (fits + exceeds) / 2;
@@ -343,7 +359,7 @@ Compression compress_to_size(const Compressor& compressor, uint64_t target, cons
         small ? best.file_bytes > target || made.file_bytes > best.file_bytes : made.file_bytes < best.file_bytes;
     if (first || better) best = std::move(made);
     const bool ends = patience.ends() || static_cast<double>(best.file_bytes) >= close * bytes;
-    if (compressor.decided() || (best.file_bytes <= target && ends)) break;
+    if (compressor.decided() || same || (best.file_bytes <= target && ends)) break;
   }
   if (best.file_bytes > target) {
     throw Error(fmt::format("the file would have {} bytes at least, not {}; most of it is {}", best.file_bytes, target,
@@ -418,6 +434,15 @@ void add_curve(double weights, const Make& make, Compression* best) {
 }
 
 }  // namespace
+
+bool has_same_outputs(const Graph& before, const Graph& after, size_t samples, const Sample& sample,
+                      const SessionSettings& settings) {
+  constexpr size_t enough = 16;
+  constexpr double most_loss = 1e-6;
+  std::vector<size_t> all(samples);
+  std::iota(all.begin(), all.end(), size_t{0});
+  return Judge(before, some_of(all, enough), sample, settings).loss(after) <= most_loss;
+}
 
 Compression compress_model(const Graph& real, size_t samples, const Sample& sample, const SessionSettings& settings,
                            const CompressionOptions& options) {

@@ -47,25 +47,39 @@ struct Compression {
 
 // At most one of `target` and `most_drop` is given; none, if plans say the bits of all layers.
 struct CompressionOptions {
-  LayerPlans plans = {};                 // by node of the graph; none: of no node is anything decided
-  std::optional<uint64_t> target = {};   // bytes that the file has at most
-  std::optional<double> most_drop = {};  // percentage points of accuracy that may be lost
-  bool relative_drop = false;            // `most_drop` is percent of the accuracy before
-  size_t images = 1;                     // sample i is a view of image i % images
-  std::vector<size_t> labels = {};       // of images, for `most_drop`; none: they are not known
-  std::optional<double> seconds =
-      {};                         // after them the search ends with the best so far, as soon as one keeps the limit
-  bool int8_activations = false;  // nodes compute in int8 where they can
-  std::optional<double> least_snr_db =
-      {};  // activations of the most harmful nodes remain f32, until outputs have this SNR with 8 bits for each weight
-  uint32_t seed = 0;   // of noise, and of the pixels that are looked at
-  bool curve = false;  // make smaller and larger files, too, and tell what they lose
+  // By node of the graph; none: of no node is anything decided.
+  LayerPlans plans = {};
+  // Bytes that the file has at most.
+  std::optional<uint64_t> target = {};
+  // Percentage points of accuracy that may be lost, or percent of the accuracy before.
+  std::optional<double> most_drop = {};
+  bool relative_drop = false;
+  // Sample i is a view of image i % images.
+  size_t images = 1;
+  // Of images, for `most_drop`; none: they are not known.
+  std::vector<size_t> labels = {};
+  // After them the search ends with the best so far, as soon as one keeps the limit.
+  std::optional<double> seconds = {};
+  // Nodes compute in int8 where they can. With a least SNR those that harm outputs most remain f32, until outputs have it with
+  // weights of 8 bits.
+  bool int8_activations = false;
+  std::optional<double> least_snr_db = {};
+  // Of noise, and of the pixels that are looked at.
+  uint32_t seed = 0;
+  // Make smaller and larger files, too, and tell what they lose.
+  bool curve = false;
 };
 
-// Compresses a dense, optimized graph on samples 0 to `samples` - 1: its weights become levels in int8, chosen by rate and distortion
-// (compress/reconstruct.h). Layers take the bits that plans say; those of others are searched. For `most_drop` every fifth image is held out and measured (drop.h): the upper end of the interval
-// keeps to the limit, or the middle, if there are too few samples for the other. Throws Error if a limit can't be kept. Shows
-// progress bars.
+// Do the outputs of a transformed graph differ from those of the graph before by rounding at most, on some samples?
+bool has_same_outputs(const Graph& before, const Graph& after, size_t samples, const Sample& sample,
+                      const SessionSettings& settings);
+
+// Compresses a dense, optimized graph on samples 0 to `samples` - 1: its weights become levels in int8, chosen by rate and
+// distortion (compress/reconstruct.h). Layers take the bits that plans say; those of others are searched.
+//
+// For `most_drop` every fifth image is held out and measured (drop.h). The upper end of the interval keeps to the limit, or
+// the middle, if there are too few samples for the other. Throws Error if a limit can't be kept, or a plan can't be obeyed.
+// Shows progress bars.
 Compression compress_model(const Graph& real, size_t samples, const Sample& sample, const SessionSettings& settings,
                            const CompressionOptions& options);
 

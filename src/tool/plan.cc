@@ -15,6 +15,7 @@
 #include "graph/file/coded.h"
 #include "graph/file/encoded.h"
 #include "graph/file/format.h"
+#include "graph/ir/kinds.h"
 
 namespace quern {
 namespace {
@@ -23,13 +24,28 @@ using Json = nlohmann::ordered_json;
 
 constexpr int schema = 1;
 
+bool has_own_name(const Graph& graph, const Node& node) {
+  const auto same = [&](const Node& other) { return other.name == node.name; };
+  return !node.name.empty() && std::count_if(graph.nodes.begin(), graph.nodes.end(), same) == 1;
+}
+
+void expect_own_name(const Graph& graph, const Node& node) {
+  if (has_own_name(graph, node)) return;
+  throw Error(fmt::format("node {} (\"{}\") shares its name or has none, so that no plan can name it",
+                          &node - graph.nodes.data(), node.name.c_str()));
+}
+
+}  // namespace
+
 // Of what the graph's file would hold.
-std::string checksum_of(Graph graph) {
+std::string plan_checksum(Graph graph) {
   check(make_dense(graph));
   Vector<unsigned char> file;
   check(write_model(graph, &file));
   return fmt::format("{:08x}", checksum({file.data(), file.size()}));
 }
+
+namespace {
 
 // ---- names ------------------------------------------------------------------------------------
 
@@ -39,11 +55,15 @@ class Expression {
   Expression(const std::string& text, const std::string& who) {
     constexpr size_t longest = 1000;
     const auto fail = [&](const std::string& why) -> Error {
-      return Error(fmt::format("{}: \"{:.100}\" means no layer, and is no regular expression: {}", who, text, why));
+      return Error(fmt::format("{}: expected a layer or a regular expression, got \"{:.100}\": {}", who, text, why));
     };
     if (text.size() > longest) throw fail(fmt::format("it is longer than {} characters", longest));
     if (text.find('\0') != std::string::npos) throw fail("it has a zero byte");
     if (text.find('{') != std::string::npos) throw fail("counts in braces are not supported");
+    // Libraries write what a '+' repeats twice.
+    constexpr ptrdiff_t most_repetitions = 6;
+    if (std::count(text.begin(), text.end(), '+') > most_repetitions)
+      throw fail(fmt::format("it has more than {} '+'", most_repetitions));
     for (size_t i = 0; i + 1 < text.size(); ++i) {
       if (text[i] != '\\') continue;
       if (std::isdigit(static_cast<unsigned char>(text[++i]))) throw fail("back references are not supported");
@@ -116,7 +136,7 @@ std::optional<BlockShape> pattern_called(const Json& name) {
 }
 
 void read_field(const std::string& name, const Json& value, LayerPlan* plan) {
-  constexpr double least = 1e-3, below_one = 1 - 1e-9;
+  constexpr double least = 1e-3;
   if (name == "keep") {
     plan->keep = field<bool>(value, value.is_boolean(), "true or false");
   } else if (name == "bits") {
@@ -124,7 +144,7 @@ void read_field(const std::string& name, const Json& value, LayerPlan* plan) {
   } else if (name == "block") {
     plan->block = field<uint64_t>(value, value == 0 || value == 32, "0 or 32");
   } else if (name == "sparsity") {
-    plan->sparsity = field<double>(value, in(value, 0, below_one), "a number from 0 to below 1");
+    plan->sparsity = field<double>(value, in(value, 0, 1), "a number from 0 to 1");
   } else if (name == "pattern") {
     plan->pattern = pattern_called(value);
     field<std::string>(value, plan->pattern.has_value(),
@@ -154,11 +174,15 @@ LayerPlan read_layer(const Json& fields, const std::string& who) {
 }
 
 // Refuses keys that occur twice, of which the library would take one.
-Json parse_json(std::string_view text, const std::string& who) {
+Json parse_json(std::string_view text, const std::string& who, size_t most_keys) {
   constexpr int deepest = 3;
+  size_t count = 0;
   std::vector<std::set<std::string>> keys;
   const auto visit = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > deepest) throw Error(fmt::format("{} is no plan: objects or arrays in {} others", who, depth));
+    if (depth > deepest)
+      throw Error(fmt::format("{}: expected a plan, got objects or arrays inside {} others", who, depth));
+    if (event == Json::parse_event_t::key && ++count > most_keys)
+      throw Error(fmt::format("{} has more than {} keys", who, most_keys));
     if (event == Json::parse_event_t::object_start) keys.emplace_back();
     if (event == Json::parse_event_t::object_end) keys.pop_back();
     if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second)
@@ -168,27 +192,27 @@ Json parse_json(std::string_view text, const std::string& who) {
   try {
     return Json::parse(text, visit);
   } catch (const Json::exception& error) {
-    throw Error(fmt::format("{} is no JSON: {}", who, error.what()));
+    throw Error(fmt::format("{}: expected JSON: {}", who, error.what()));
   }
 }
 
 const Json& member(const Json& object, const char* name, const std::string& who) {
   const auto found = object.find(name);
-  if (found == object.end()) throw Error(fmt::format("{} is no plan: it has no \"{}\"", who, name));
+  if (found == object.end()) throw Error(fmt::format("{}: expected a plan, which has \"{}\"", who, name));
   return *found;
 }
 
 void check_head(const Json& plan, const std::string& who, const Graph& graph) {
-  if (!plan.is_object()) throw Error(fmt::format("{} is no plan: expected an object", who));
+  if (!plan.is_object()) throw Error(fmt::format("{}: expected an object", who));
   for (const auto& [name, value] : plan.items()) {
     if (name != "schema" && name != "model" && name != "layers")
       throw Error(fmt::format("{}: there is no field \"{:.50}\"; there are schema, model, layers", who, name));
   }
   if (member(plan, "schema", who) != schema)
     throw Error(fmt::format("{}: expected \"schema\": {}, which this version reads", who, schema));
-  if (!member(plan, "layers", who).is_object()) throw Error(fmt::format("{}: \"layers\" is no object", who));
+  if (!member(plan, "layers", who).is_object()) throw Error(fmt::format("{}: expected an object as \"layers\"", who));
   if (!plan.contains("model")) return;
-  const std::string sum = checksum_of(graph);
+  const std::string sum = plan_checksum(graph);
   if (plan["model"] == sum) return;
   throw Error(
       fmt::format("{}: this plan is for another model; remove its \"model\", or give \"model\": \"{}\"", who, sum));
@@ -197,7 +221,8 @@ void check_head(const Json& plan, const std::string& who, const Graph& graph) {
 }  // namespace
 
 LayerPlans parse_plan(std::string_view text, const std::string& who, const Graph& graph) {
-  const Json json = parse_json(text, who);
+  constexpr size_t least_keys = 1000, of_node = 8;  // keys that a plan may have
+  const Json json = parse_json(text, who, least_keys + of_node * graph.nodes.size());
   check_head(json, who, graph);
   LayerPlans plans(graph.nodes.size());
   Vector<bool> by_name(graph.nodes.size(), false);
@@ -213,7 +238,7 @@ LayerPlans parse_plan(std::string_view text, const std::string& who, const Graph
   return plans;
 }
 
-std::string plan_text(const LayerPlans& plans, const Graph& graph) {
+std::string plan_text(const LayerPlans& plans, const Graph& graph, const std::string& model) {
   Json layers = Json::object();
   for (size_t i = 0; i < plans.size(); ++i) {
     const LayerPlan& plan = plans[i];
@@ -227,21 +252,22 @@ std::string plan_text(const LayerPlans& plans, const Graph& graph) {
     if (plan.reconstructs) fields["algorithm"] = *plan.reconstructs ? "reconstruct" : "nearest";
     if (fields.empty()) continue;
     const std::string name = graph.nodes[i].name.c_str();
-    const auto same = [&](const Node& node) { return name == node.name.c_str(); };
-    if (name.empty() || std::count_if(graph.nodes.begin(), graph.nodes.end(), same) > 1)
-      throw Error(fmt::format("node {} (\"{}\") has no name of its own, so that no plan can name it", i, name));
+    expect_own_name(graph, graph.nodes[i]);
     layers[name] = std::move(fields);
   }
-  const Json json = {{"schema", schema}, {"model", checksum_of(graph)}, {"layers", std::move(layers)}};
+  const Json json = {{"schema", schema}, {"model", model}, {"layers", std::move(layers)}};
   try {
     return json.dump(2) + "\n";
   } catch (const Json::type_error&) {
-    throw Error("the name of a node is no UTF-8, so that no plan can name it");
+    throw Error("expected names of nodes in UTF-8, as plans are");
   }
 }
 
 LayerPlans PlanFlags::plan_for(const Graph& graph) const {
   constexpr uint64_t largest = uint64_t{4} << 20;
+  for (const Node& node : graph.nodes) {  // before long work
+    if (!saved.empty() && kind_of(node.kind).has_weights()) expect_own_name(graph, node);
+  }
   LayerPlans plans = file.empty() ? LayerPlans(graph.nodes.size()) : parse_plan(read_file(file, largest), file, graph);
   for (const std::string& key : excluded) {
     bool named;
@@ -250,9 +276,9 @@ LayerPlans PlanFlags::plan_for(const Graph& graph) const {
   return plans;
 }
 
-void PlanFlags::save(const LayerPlans& plans, const Graph& graph) const {
+void PlanFlags::save(const LayerPlans& plans, const Graph& graph, const std::string& model) const {
   if (saved.empty()) return;
-  write_file(saved, plan_text(plans, graph));
+  write_file(saved, plan_text(plans, graph, model));
 }
 
 void add_plan_flags(CLI::App& app, PlanFlags* flags) {

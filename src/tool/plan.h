@@ -38,7 +38,7 @@ struct LayerPlan {
   bool f32_activations = false;            // "activations": "f32", where others compute in int8
   std::optional<double> bits = {};         // of a weight: above 0, to 8
   std::optional<uint64_t> block = {};      // weights that share a scale: 0 (all of an output channel) or 32
-  std::optional<double> sparsity = {};     // the part of its blocks that become 0: from 0, below 1
+  std::optional<double> sparsity = {};     // the part of its blocks that become 0
   std::optional<BlockShape> pattern = {};  // of blocks: "8x1" is 8 output channels by 1 input channel
   std::optional<bool> reconstructs = {};   // "algorithm": "reconstruct" or "nearest"
 };
@@ -49,8 +49,11 @@ using LayerPlans = Vector<LayerPlan>;
 // Reads a plan for this graph. `who` names the file in messages. Throws Error, which names the layer, if the text is not a
 // plan, if it is for another model, or if a name or expression means no node.
 LayerPlans parse_plan(std::string_view text, const std::string& who, const Graph& graph);
-// The reverse, for all nodes of which the plan says something. Throws Error if such a node has no name of its own.
-std::string plan_text(const LayerPlans& plan, const Graph& graph);
+// What a plan has as "model": a checksum of the graph, as a command has read it.
+std::string plan_checksum(Graph graph);
+// The reverse, for all nodes of which the plan says something. `model`: the checksum. Throws Error if such a node has no name
+// of its own.
+std::string plan_text(const LayerPlans& plans, const Graph& graph, const std::string& model);
 
 // --plan FILE --save-plan FILE --exclude REGEX
 struct PlanFlags {
@@ -58,10 +61,10 @@ struct PlanFlags {
   std::vector<std::string> excluded;
 
   bool any() const { return !file.empty() || !saved.empty() || !excluded.empty(); }
-  // What the file and --exclude say.
+  // What the file and --exclude say. Throws Error, too, if a plan is to be saved that could not name the layers.
   LayerPlans plan_for(const Graph& graph) const;
   // Writes the plan, if that is wanted.
-  void save(const LayerPlans& plan, const Graph& graph) const;
+  void save(const LayerPlans& plans, const Graph& graph, const std::string& model) const;
 };
 void add_plan_flags(CLI::App& app, PlanFlags* flags);
 

@@ -110,33 +110,35 @@ TEST(Plans, WhatIsWrongIsNamed) {
   const struct {
     std::string got, expected;
   } cases[] = {
-      {why(""), "p.json is no JSON"},
-      {why("{"), "p.json is no JSON"},
-      {why("[]"), "p.json is no plan: expected an object"},
-      {why(R"({"layers": {}})"), "p.json is no plan: it has no \"schema\""},
-      {why(R"({"schema": 1})"), "p.json is no plan: it has no \"layers\""},
+      {why(""), "p.json: expected JSON"},
+      {why("{"), "p.json: expected JSON"},
+      {why("[]"), "p.json: expected an object"},
+      {why(R"({"layers": {}})"), "p.json: expected a plan, which has \"schema\""},
+      {why(R"({"schema": 1})"), "p.json: expected a plan, which has \"layers\""},
       {why(R"({"schema": 2, "layers": {}})"), "expected \"schema\": 1"},
-      {why(R"({"schema": 1, "layers": []})"), "\"layers\" is no object"},
+      {why(R"({"schema": 1, "layers": []})"), "expected an object as \"layers\""},
       {why(R"({"schema": 1, "layers": {}, "layer": {}})"), "there is no field \"layer\""},
       {why(R"({"schema": 1, "schema": 1, "layers": {}})"), "\"schema\" occurs twice"},
       {why(R"({"schema": 1, "model": "00000000", "layers": {}})"), "this plan is for another model"},
       {why(R"({"schema": 1, "model": 5, "layers": {}})"), "this plan is for another model"},
-      {why(R"({"schema": 1, "layers": {"a": {"bits": [[[]]]}}})"), "p.json is no plan: objects or arrays in"},
-      {why(std::string(100000, '[')), "p.json is no plan: objects or arrays in"},
+      {why(R"({"schema": 1, "layers": {"a": {"bits": [[[]]]}}})"),
+       "p.json: expected a plan, got objects or arrays inside"},
+      {why(std::string(100000, '[')), "p.json: expected a plan, got objects or arrays inside"},
       {layer("a", "3"), "p.json: layer \"a\": expected an object"},
       {layer("a", R"({"bit": 3})"), "layer \"a\": \"bit\": there is no such field"},
       {layer("a", R"({"bits": 0})"), "\"bits\": expected a number above 0, up to 8, found 0"},
       {layer("a", R"({"bits": 9})"), "found 9"},
-      {layer("a", R"({"bits": 1e400})"), "p.json is no JSON"},
+      {layer("a", R"({"bits": 1e400})"), "p.json: expected JSON"},
       {layer("a", R"({"bits": "4"})"), "found \"4\""},
       {layer("a", R"({"keep": 1})"), "\"keep\": expected true or false, found 1"},
       {layer("a", R"({"block": 16})"), "\"block\": expected 0 or 32, found 16"},
-      {layer("a", R"({"sparsity": 1})"), "\"sparsity\": expected a number from 0 to below 1, found 1"},
+      {layer("a", R"({"sparsity": 1.5})"), "\"sparsity\": expected a number from 0 to 1, found 1.5"},
       {layer("a", R"({"pattern": "3x1"})"), "\"pattern\": expected"},
       {layer("a", R"({"activations": "int8"})"), "\"activations\": expected \"f32\""},
       {layer("a", R"({"algorithm": "best"})"), "\"algorithm\": expected \"reconstruct\" or \"nearest\""},
       {layer("b", R"({"bits": 4})"), "the model has no layer \"b\""},
-      {layer("(a", R"({"bits": 4})"), "\"(a\" means no layer, and is no regular expression"},
+      {layer("(a", R"({"bits": 4})"), "expected a layer or a regular expression, got \"(a\""},
+      {layer("((((((a+)+)+)+)+)+)+", R"({"bits": 4})"), "it has more than 6 '+'"},
       {layer("a{1,9}", R"({"bits": 4})"), "counts in braces are not supported"},
       {layer(R"((a)\\1)", R"({"bits": 4})"), "back references are not supported"},
       {layer(R"(a\u0000)", R"({"bits": 4})"), "it has a zero byte"},
@@ -145,22 +147,33 @@ TEST(Plans, WhatIsWrongIsNamed) {
   for (const auto& c : cases) EXPECT_NE(c.got.find(c.expected), std::string::npos) << c.got << "\n" << c.expected;
 }
 
+TEST(Plans, HaveAsManyKeysAsLayersMayNeed) {
+  std::string layers = "{";
+  for (size_t i = 0; i < 5000; ++i) layers += (i == 0 ? "\"a" : ",\"a") + std::to_string(i) + "*\": {}";
+  try {
+    parse_layers(layers + "}");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("p.json has more than 10"), std::string::npos) << error.what();
+  }
+}
+
 TEST(Plans, TextGivesThePlanAgain) {
   Graph graph = named_layers();
   LayerPlans plans(graph.nodes.size());
   plans[0] = {.keep = true};
   plans[1] = {.bits = 2.125, .block = 32, .sparsity = 1.0 / 3, .pattern = BlockShape{8, 1}, .reconstructs = true};
-  const std::string text = plan_text(plans, graph);
+  const std::string model = plan_checksum(graph), text = plan_text(plans, graph, model);
   const LayerPlans again = parse_plan(text, "p.json", graph);
-  EXPECT_EQ(plan_text(again, graph), text);
+  EXPECT_EQ(plan_text(again, graph, model), text);
   EXPECT_TRUE(again[0].keep);
   EXPECT_EQ(again[1].sparsity, 1.0 / 3);
   graph.nodes[1].name = graph.nodes[0].name;
-  EXPECT_THROW(plan_text(plans, graph), Error) << "two nodes have this name";
+  EXPECT_THROW(plan_text(plans, graph, model), Error) << "two nodes have this name";
   graph.nodes[1].name = String();
-  EXPECT_THROW(plan_text(plans, graph), Error);
+  EXPECT_THROW(plan_text(plans, graph, model), Error);
   graph.nodes[1].name = String("\xff");
-  EXPECT_THROW(plan_text(plans, graph), Error);
+  EXPECT_THROW(plan_text(plans, graph, model), Error);
 }
 
 // Models for commands: a small convolution, and two layers of more than 3,000 weights.
@@ -237,7 +250,7 @@ TEST_F(PlanCommand, CompressObeys) {
     arguments.insert(arguments.begin(), "net.qn");
     return fails(with(arguments), status);
   };
-  EXPECT_NE(refused({"--plan", "p.json"}, 1).find("the plan says no bits for \"fc\""), std::string::npos);
+  EXPECT_NE(refused({"--plan", "p.json"}, 1).find("expected bits for \"fc\" in the plan"), std::string::npos);
   EXPECT_NE(refused({"--exclude", "none", "--target-ratio", "2"}, 1).find("--exclude: the model has no layer \"none\""),
             std::string::npos);
   EXPECT_NE(refused({"--plan", "none.json"}, 1).find("none.json"), std::string::npos);
@@ -308,6 +321,28 @@ TEST_F(PlanCommand, CompressRemovesWhatHasNoEffect) {
   EXPECT_EQ(made["layers"][1]["weights"], 7 * 9 * 36);
   succeeds({"run", "net.qn", "--input", "a.png", "--output", "out"});
   succeeds({"run", "small.qn", "--input", "a.png", "--expect", "out/prob.npy", "--tolerance", "0.05"});
+}
+
+// A channel of tiny weights may matter: what reads it has huge ones.
+TEST_F(PlanCommand, CompressKeepsChannelsThatMatter) {
+  Graph graph;
+  check(read_model_file(path("net.qn").c_str(), &graph));
+  const auto scale = [&](const char* name, size_t from, size_t step, size_t count, float factor) {
+    Node& node = *std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                               [&](const Node& n) { return std::string(n.name.c_str()) == name; });
+    const Tensor old = tensor_of(graph, node.inputs[1]);
+    const float* const floats = constant_floats(graph, node.inputs[1]);
+    std::vector<float> values(floats,
+                              floats + graph.constants[static_cast<size_t>(old.constant)].bytes / sizeof(float));
+    for (size_t i = 0; i < count; ++i) values[from + i * step] *= factor;
+    node.inputs[1] = add_constant(graph, String(), QN_F32, old.shape, values.data());
+    if (node.inputs.size() > 2) node.inputs.resize(2);  // biases would be left
+  };
+  scale("small", 0, 1, 27, 1e-11f);
+  scale("dense", 0, 36, 9 * 12, 1e12f);
+  check(write_model_file(graph, path("net.qn").c_str()));
+  EXPECT_EQ(report({"compress", "-o", "small.qn", "--calibrate", "a.png", "--target-ratio", "3"})["transforms"].size(),
+            0u);
 }
 
 TEST_F(PlanCommand, QuantizeObeysAndRepeats) {

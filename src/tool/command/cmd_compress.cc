@@ -56,12 +56,31 @@ void mirror_image(InputData* image) {
   }
 }
 
+// Simplifies a model of which no layer is to stay as it is, if `is_same` says that it remains the same. Plans follow their
+// layers, by name.
+template <class Same>
+Vector<Transform> simplify_if_same(Graph* graph, LayerPlans* plans, const Same& is_same) {
+  if (std::any_of(plans->begin(), plans->end(), [](const LayerPlan& plan) { return plan.keep; })) return {};
+  Graph simple = *graph;
+  Vector<Transform> done;
+  check(simplify(simple, &done));
+  if (done.empty() || !is_same(simple)) return {};
+  LayerPlans moved(simple.nodes.size());
+  for (size_t i = 0; i < moved.size(); ++i) {
+    const auto same = [&](const Node& node) { return node.name == simple.nodes[i].name; };
+    const auto found = std::find_if(graph->nodes.begin(), graph->nodes.end(), same);
+    if (found != graph->nodes.end()) moved[i] = (*plans)[static_cast<size_t>(found - graph->nodes.begin())];
+  }
+  *plans = std::move(moved);
+  *graph = std::move(simple);
+  return done;
+}
+
 Compression squeeze(const CompressArguments& arguments, const ModelFiles& files, Graph graph,
                     CompressionOptions options) {
   check(make_dense(graph));
-  Vector<Transform> transforms;
-  check(simplify(graph, &transforms));
   options.plans = arguments.plans.plan_for(graph);
+  const std::string checksum = arguments.plans.saved.empty() ? "" : plan_checksum(graph);
   const ModelPtr model = load_model(files, arguments.reading.sizes);
   const SampleSet samples("--calibrate",
                           name_files("--calibrate", "input", arguments.samples, input_ports(model.get())), model.get(),
@@ -74,6 +93,10 @@ Compression squeeze(const CompressArguments& arguments, const ModelFiles& files,
     return inputs;
   };
   const SessionSettings settings = {.threads = arguments.threads, .any_size = !arguments.reading.sizes.empty()};
+  const size_t views = images * (arguments.mirror ? 2 : 1);
+  const Vector<Transform> transforms = simplify_if_same(&graph, &options.plans, [&](const Graph& simple) {
+    return has_same_outputs(graph, simple, views, sample, settings);
+  });
   options.images = images;
   options.seed = arguments.seed;
   options.curve = !arguments.plot.empty();
@@ -83,9 +106,9 @@ Compression squeeze(const CompressArguments& arguments, const ModelFiles& files,
   }
   options.int8_activations = arguments.activations == "int8";
   options.least_snr_db = arguments.least_snr;
-  Compression compression = compress_model(graph, images * (arguments.mirror ? 2 : 1), sample, settings, options);
-  compression.transforms = std::move(transforms);
-  arguments.plans.save(compression.plans, graph);
+  Compression compression = compress_model(graph, views, sample, settings, options);
+  compression.transforms = transforms;
+  arguments.plans.save(compression.plans, graph, checksum);
   return compression;
 }
 
@@ -150,8 +173,9 @@ void print_compression(const nlohmann::ordered_json& report) {
   if (report.contains("layers")) {
     for (const auto& transform : report["transforms"]) {
       fmt::print("{}: {}, {} weights became {}\n", transform["name"].get<std::string>(),
-                 transform["what"] == "merged"
-                     ? "merged with the layer before"
+                 transform["what"] == "merged" ? "merged with the layer before"
+                 : transform["channels"] == 0
+                     ? "reads fewer channels"
                      : fmt::format("{} channels without effect are gone", transform["channels"].get<size_t>()),
                  transform["weights_before"].get<uint64_t>(), transform["weights_after"].get<uint64_t>());
     }

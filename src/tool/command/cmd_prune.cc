@@ -132,7 +132,7 @@ void remove_smallest_weights(const PruneArguments& arguments, Graph* graph) {
   LayerPlans plans;
   for (const LayerPruning& layer : made)
     plans.push_back({.keep = layer.keep, .sparsity = layer.sparsity, .pattern = layer.shape});
-  arguments.plans.save(plans, before);
+  arguments.plans.save(plans, before, plan_checksum(before));
 }
 
 Json split_json(const Transform& layer) {

@@ -186,11 +186,13 @@ int run_quantize(const QuantizeArguments& arguments) {
   const auto sample = [&](const qn_model* observed, const qn_session*, size_t i) { return samples.read(i, observed); };
   const SampleSplit split = split_samples(samples.size());
   const SessionSettings settings = {.threads = arguments.threads, .any_size = !arguments.reading.sizes.empty()};
+  const LayerPlans plans = plans_for(arguments, graph);
+  const std::string checksum = arguments.plans.saved.empty() ? "" : plan_checksum(graph);
   if (arguments.equalize) equalize_model(graph, split.calibration, sample, settings);
   const Graph before = graph;
   LayerPlans decided;
   const Vector<QuantizedLayer> layers = quantize_model(graph, split.calibration, sample, settings,
-                                                       {.plans = plans_for(arguments, before),
+                                                       {.plans = plans,
                                                         .weights = arguments.weights,
                                                         .reconstructs = arguments.rounding == "reconstruct",
                                                         .f32_activations = f32,
@@ -202,8 +204,8 @@ int run_quantize(const QuantizeArguments& arguments) {
   const ModelPtr quantized(made);
   const std::vector<OutputQuality> outputs =
       compare_outputs(model.get(), quantized.get(), split.measured, sample, settings);
+  arguments.plans.save(decided, before, checksum);
   check(write_model_file(graph, arguments.out.c_str()));
-  arguments.plans.save(decided, before);
   nlohmann::ordered_json json = report(arguments, samples.size(), source_bytes, layers);
   report_quality(split, outputs, &json);
   if (arguments.json) {

@@ -109,7 +109,11 @@ std::vector<size_t> labels_by_name(const std::vector<LabelledImage>& table, cons
                                    const std::string& who) {
   const auto base = [](const std::string& file) { return std::filesystem::path(file).filename().string(); };
   std::map<std::string, size_t> label_of;
-  for (const LabelledImage& image : table) label_of[base(image.file)] = image.label;
+  for (const LabelledImage& image : table) {
+    const auto [place, is_new] = label_of.emplace(base(image.file), image.label);
+    if (!is_new && place->second != image.label)
+      throw Error(fmt::format("{} has several labels for files named {}", who, base(image.file)));
+  }
   std::vector<size_t> labels;
   for (const std::string& file : files) {
     const auto found = label_of.find(base(file));
