@@ -49,8 +49,9 @@ qn_status simplify(Graph& graph, Vector<Transform>* done);
 
 // Splits fully-connected layers and convolutions in two: the first one has `rank` output channels, the second one reads
 // single pixels. The rank of each layer is the least whose relative error, in the Frobenius norm of the weights, is at most
-// `error`, from 0 to below 1. A layer remains whole if it is small or has more than 4096 rows and columns, if its weights are shared or not finite, or if the two
-// layers would have more than nine tenths as many weights as it has nonzeros. An error of 0 stands for 1e-6.
+// `error`, from 0 to below 1; 0 stands for 1e-6. A layer remains whole if it is small or has more than 4096 rows and columns,
+// if its weights are shared or not finite, or if the two layers would have more than nine tenths as many weights as it has
+// nonzeros.
 qn_status split_low_rank(Graph& graph, double error, Vector<Transform>* done);
 
 }  // namespace quern
