@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -427,10 +428,10 @@ void add_curve(double weights, const Make& make, Compression* best) {
     const double bits = std::min(part * best->planned_bits / weights, most_bits);
     best->curve.push_back(curve_point(make(bits)));
   }
-  const auto bytes = [](const CurvePoint& point) { return point.file_bytes; };
-  std::ranges::sort(best->curve, {}, bytes);
-  const auto same = std::ranges::unique(best->curve, {}, bytes);  // none has more bits than the most
-  best->curve.erase(same.begin(), same.end());
+  std::map<uint64_t, CurvePoint> by_size;  // as none has more bits than the most, some may be the same
+  for (const CurvePoint& point : best->curve) by_size.emplace(point.file_bytes, point);
+  best->curve.clear();
+  for (const auto& [bytes, point] : by_size) best->curve.push_back(point);
 }
 
 }  // namespace

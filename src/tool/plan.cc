@@ -16,6 +16,7 @@
 #include "graph/file/encoded.h"
 #include "graph/file/format.h"
 #include "graph/ir/kinds.h"
+#include "tool/model.h"
 
 namespace quern {
 namespace {

@@ -722,10 +722,10 @@ TEST_F(Command, CompressReachesATarget) {
   EXPECT_NE(too_few.find("second ("), std::string::npos) << "the largest layer: " << too_few;
   std::set<uint64_t> losses;
   for (const char* seed : {"0", "1"}) {
-    const Result r = quern({"compress", "net.qn", "-o", "seed.qn", "--calibrate", "a.png", "b.jpg", "--target-ratio",
-                            "6", "--subset", "1", "--seed", seed, "--json"});
-    ASSERT_EQ(r.status, 0) << r.err;
-    losses.insert(std::bit_cast<uint64_t>(json::parse(r.out)["loss"].get<double>()));
+    const Result drawn = quern({"compress", "net.qn", "-o", "seed.qn", "--calibrate", "a.png", "b.jpg",
+                                "--target-ratio", "6", "--subset", "1", "--seed", seed, "--json"});
+    ASSERT_EQ(drawn.status, 0) << drawn.err;
+    losses.insert(std::bit_cast<uint64_t>(json::parse(drawn.out)["loss"].get<double>()));
   }
   EXPECT_EQ(losses.size(), 2u);
   const Result dry = quern({"compress", "net.qn", "-o", "none.qn", "--calibrate", "a.png", "--target-ratio", "4",
