@@ -127,7 +127,7 @@ Compressor::Compressor(const Graph& real, const std::vector<size_t>& samples, co
       settings_(settings),
       seed_(options.seed * 2654435769u),  // far from the indices that are added
       plans_(real.nodes.size()),
-      formats_(formats_for(real, {0, 0})),
+      formats_(real.nodes.size(), WeightFormat{0, 0}),
       start_(real) {
   for (size_t i = 0; i < options.plans.size(); ++i) {
     const LayerPlan& plan = options.plans[i];
