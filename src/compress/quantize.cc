@@ -2,21 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <span>
 #include <string>
 
 #include "base/status.h"
+#include "compress/linear_layer.h"
 #include "compress/rounding.h"
 #include "graph/file/sparse.h"
 #include "graph/ir/kinds.h"
+#include "graph/ir/rules.h"
 #include "graph/pass/passes.h"
 
 namespace quern {
 namespace {
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
 
 // ---- what becomes bytes -----------------------------------------------------------------------
 
@@ -138,8 +137,7 @@ class Plan {
 int quantized_weights(Graph& graph, const Node& node, float input_scale, const WeightFormat& format) {
   const Tensor weights = graph.tensors[at(node.inputs[1])];
   const size_t rows = weights.shape[0], depth = graph.constants[at(weights.constant)].bytes / sizeof(float) / rows;
-  const bool has_bias = node.inputs.size() > 2 && node.inputs[2] != no_tensor;
-  const float* bias = has_bias ? constant_floats(graph, node.inputs[2]) : nullptr;
+  const float* bias = has_bias(node) ? constant_floats(graph, node.inputs[2]) : nullptr;
   const float* w = constant_floats(graph, node.inputs[1]);
   Vector<int8_t> bytes(rows * depth);
   Quantization q;
@@ -252,9 +250,8 @@ bool is_pair(const Graph& real, const Node& node, const Graph& quantized, const 
   const auto is = [](const Graph& graph, int tensor, qn_type type, bool constant) {
     return tensor_of(graph, tensor).type == type && (tensor_of(graph, tensor).constant >= 0) == constant;
   };
-  const bool has_bias = node.inputs.size() > 2 && node.inputs[2] != no_tensor;
   return node.kind == bytes.kind && is(real, node.inputs[0], QN_F32, false) && is(real, node.inputs[1], QN_F32, true) &&
-         (!has_bias || is(real, node.inputs[2], QN_F32, true)) &&
+         (!has_bias(node) || is(real, node.inputs[2], QN_F32, true)) &&
          (is(quantized, bytes.inputs[0], QN_S8, false) || is(quantized, bytes.inputs[0], QN_F32, false)) &&
          is(quantized, bytes.inputs[1], QN_S8, true) &&
          tensor_of(real, node.inputs[1]).shape == tensor_of(quantized, bytes.inputs[1]).shape;

@@ -89,7 +89,6 @@ class Compressor {
   Compression compress(double price) const;
   // How many weights have a price.
   double weights() const;
-  double loss(const Graph& graph) const { return Judge(real_, samples_, sample_, settings_).loss(graph); }
 
  private:
   // A layer whose bits are searched.
@@ -421,12 +420,13 @@ CurvePoint curve_point(const Compression& made) {
 
 // Adds files that take less and more bits for each weight.
 template <class Make>
-void add_curve(double weights, const Make& make, Compression* best) {
+void add_curve(double weights, const Patience& patience, const Judge& judge, const Make& make, Compression* best) {
   constexpr double most_bits = 8;
-  best->curve.push_back(curve_point(*best));
   for (const double part : {0.5, 0.7, 1.4, 2.0}) {
-    const double bits = std::min(part * best->planned_bits / weights, most_bits);
-    best->curve.push_back(curve_point(make(bits)));
+    if (patience.ends()) break;
+    Compression made = make(std::min(part * best->planned_bits / weights, most_bits));
+    made.loss = judge.loss(made.graph);
+    best->curve.push_back(curve_point(made));
   }
   std::map<uint64_t, CurvePoint> by_size;  // as none has more bits than the most, some may be the same
   for (const CurvePoint& point : best->curve) by_size.emplace(point.file_bytes, point);
@@ -459,7 +459,6 @@ Compression compress_model(const Graph& real, size_t samples, const Sample& samp
   const auto make = [&](double bits_per_weight) {
     Compression made = compressor.compress(compressor.price_for(bits_per_weight * compressor.weights()));
     if (meter) made.drop = meter->measure(made.graph, held_out);
-    if (options.curve) made.loss = compressor.loss(made.graph);
     return made;
   };
   Compression best;
@@ -472,9 +471,10 @@ Compression compress_model(const Graph& real, size_t samples, const Sample& samp
   } else {
     best = compressor.compress(0);
   }
-  best.loss = compressor.loss(best.graph);
-  if (options.curve && compressor.decided()) best.curve = {curve_point(best)};
-  if (options.curve && !compressor.decided()) add_curve(compressor.weights(), make, &best);
+  const Judge judge(real, calibration, sample, settings);
+  best.loss = judge.loss(best.graph);
+  if (options.curve) best.curve = {curve_point(best)};
+  if (options.curve && !compressor.decided()) add_curve(compressor.weights(), patience, judge, make, &best);
   return best;
 }
 

@@ -1,9 +1,10 @@
 // What the accuracy of a classifier loses if the model changes, from samples with labels or without.
 //
 // Without labels, the probabilities of the model before count as those of each class being right. A sample on which the
-// changed model prefers another class loses the difference between the probabilities of both. A few held-out samples show few such changes, so
-// there is a second estimate: what the log-ratio of the two best classes is off by on held-out samples is paired with the
-// ratios of all samples nearby. The larger of both counts.
+// changed model prefers another class loses the difference between the probabilities of both.
+//
+// A few held-out samples show few such changes. So there is a second estimate: what the log-ratio of the two best classes is
+// off by on held-out samples is paired with the ratios of all samples nearby. The larger of both counts.
 #pragma once
 
 #include <vector>

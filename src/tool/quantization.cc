@@ -145,13 +145,12 @@ Graph Search::quantized(const Vector<size_t>& f32, bool reconstructs) const {
 
 // The smallest one of all outputs, on some of the samples.
 double Search::snr_db(const Graph& graph, size_t count) const {
-  std::vector<size_t> some;
-  for (size_t i = 0; i < count; ++i) some.push_back(samples_[i * samples_.size() / count]);
   qn_model* made = nullptr;
   check(make_model(graph, nullptr, &made));
   const ModelPtr model(made);
   double least = std::numeric_limits<double>::infinity();
-  for (const OutputQuality& output : compare_outputs(model_.get(), model.get(), some, sample_, settings_))
+  for (const OutputQuality& output :
+       compare_outputs(model_.get(), model.get(), some_of(samples_, count), sample_, settings_))
     least = std::min(least, output.snr_db);
   return least;
 }

@@ -178,6 +178,15 @@ struct Levels {
   }
 };
 
+// The reconstruction of a layer that reads f32 in both graphs, which has seen x.
+Reconstruction observed_layer(const Graph& real, const Graph& quantized, const LayerPair& layer, const Floats& x,
+                              const WeightFormat& format) {
+  Reconstruction reconstruction(real, quantized, layer, format, 1);
+  const Output before = run(input_of(real, layer.real), x)[0], after = run(input_of(quantized, layer.bytes), x)[0];
+  expect_ok(reconstruction.add(before.floats.data(), after.floats.data(), after.shape));
+  return reconstruction;
+}
+
 // The dearer a bit, the fewer of them, and the larger the error, which stays below that of rounding to the nearest level
 // of as many bits.
 TEST(Reconstruct, FewerBitsCauseLargerErrors) {
@@ -192,9 +201,7 @@ TEST(Reconstruct, FewerBitsCauseLargerErrors) {
       Graph squeezed = real;
       expect_ok(quantize_weights(squeezed, formats_for(real)));
       const LayerPair layer = layer_pairs(real, squeezed)[1];
-      Reconstruction reconstruction(real, squeezed, layer, {}, 1);
-      const Output before = run(input_of(real, layer.real), x)[0], after = run(input_of(squeezed, layer.bytes), x)[0];
-      expect_ok(reconstruction.add(before.floats.data(), after.floats.data(), after.shape));
+      Reconstruction reconstruction = observed_layer(real, squeezed, layer, x, {});
       const double expected = of_weight * static_cast<double>(g.out * 9 * g.in / groups);
       double bits;
       expect_ok(reconstruction.finish(squeezed, expected, &bits));
@@ -247,9 +254,7 @@ TEST(Reconstruct, WhatIsLeftMakesUpForZeros) {
     Graph squeezed = real;
     expect_ok(quantize_weights(squeezed, formats_for(real)));
     const LayerPair layer = layer_pairs(real, squeezed)[1];
-    Reconstruction reconstruction(real, squeezed, layer, {}, 1);
-    const Output before = run(input_of(real, layer.real), x)[0], after = run(input_of(squeezed, layer.bytes), x)[0];
-    expect_ok(reconstruction.add(before.floats.data(), after.floats.data(), after.shape));
+    Reconstruction reconstruction = observed_layer(real, squeezed, layer, x, {});
     reconstruction.prune(0.5, {4, 1});
     const size_t inputs = g.in / groups, depth = 9 * inputs;
     double bits;
@@ -290,10 +295,8 @@ TEST(Reconstruct, WeightsOf4Bits) {
       expect_ok(quantize_weights(quantized, formats_for(real, format)));
       const double nearest = squared_distance(want, run(quantized, x)[0].floats);
       for (const LayerPair& layer : layer_pairs(real, quantized)) {
-        Reconstruction reconstruction(real, quantized, layer, formats_for(real, format)[layer.real], 1);
-        const Output before = run(input_of(real, layer.real), x)[0],
-                     after = run(input_of(quantized, layer.bytes), x)[0];
-        expect_ok(reconstruction.add(before.floats.data(), after.floats.data(), after.shape));
+        Reconstruction reconstruction =
+            observed_layer(real, quantized, layer, x, formats_for(real, format)[layer.real]);
         expect_ok(reconstruction.finish(quantized));
       }
       expect_ok(check_graph(quantized));

@@ -37,6 +37,17 @@ inline Graph tiny_network() {
   return graph;
 }
 
+// A small convolution, then a convolution and a fully-connected layer of more than 3,000 weights each.
+inline Graph network_of_three(size_t classes) {
+  zoo::Builder b("net", 5);
+  const zoo::Value small = b.conv("small", b.input(8), {36, 3, 1, zoo::Activation::relu});
+  const zoo::Value dense = b.conv("dense", small, {12, 3, 2, zoo::Activation::relu});
+  b.output("prob", b.softmax("prob", b.fully_connected("fc", dense, classes).tensor, 1));
+  Graph graph = b.finish();
+  check(infer_shapes(graph));
+  return graph;
+}
+
 class Command : public testing::Test {
  protected:
   void SetUp() override {

@@ -555,15 +555,8 @@ TEST_F(Command, QuantizeLeavesNodesInF32UntilTheOutputIsCloseEnough) {
   EXPECT_FALSE(fs::exists(dir / "q.qn"));
 }
 
-// A convolution and a fully-connected layer, each with more than 3,000 weights, and a small convolution.
 TEST_F(Command, QuantizeMakesWeightsOf4Bits) {
-  zoo::Builder b("net", 5);
-  const zoo::Value small = b.conv("small", b.input(8), {36, 3, 1, zoo::Activation::relu});
-  const zoo::Value dense = b.conv("dense", small, {12, 3, 2, zoo::Activation::relu});
-  b.output("prob", b.softmax("prob", b.fully_connected("fc", dense, 20).tensor, 1));
-  Graph graph = b.finish();
-  check(infer_shapes(graph));
-  check(write_model_file(graph, path("net.qn").c_str()));
+  check(write_model_file(network_of_three(20), path("net.qn").c_str()));
   succeeds({"run", "net.qn", "--input", "a.png", "--output", "out"});
   const char* const formats[][2] = {{"4", "0"}, {"4", "32"}, {"8", "32"}};
   for (const auto& [of_weights, block] : formats) {

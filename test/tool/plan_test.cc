@@ -176,18 +176,11 @@ TEST(Plans, TextGivesThePlanAgain) {
   EXPECT_THROW(plan_text(plans, graph, model), Error);
 }
 
-// Models for commands: a small convolution, and two layers of more than 3,000 weights.
 class PlanCommand : public Command {
  protected:
   void SetUp() override {
     Command::SetUp();
-    zoo::Builder b("net", 5);
-    const zoo::Value small = b.conv("small", b.input(8), {36, 3, 1, zoo::Activation::relu});
-    const zoo::Value dense = b.conv("dense", small, {12, 3, 2, zoo::Activation::relu});
-    b.output("prob", b.softmax("prob", b.fully_connected("fc", dense, 80).tensor, 1));
-    Graph graph = b.finish();
-    check(infer_shapes(graph));
-    check(write_model_file(graph, path("net.qn").c_str()));
+    check(write_model_file(network_of_three(80), path("net.qn").c_str()));
   }
   // Runs a command on the network; returns its report.
   json report(std::vector<std::string> arguments) const {
