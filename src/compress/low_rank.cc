@@ -100,7 +100,7 @@ class LowRank {
 };
 
 // Makes `layer` the second of two; returns the first.
-Node split_layer(Rewriter& r, const LowRank& factors, Node& layer) {
+Node split_layer(Rewriter& r, const LowRank& factors, Node& layer, const Vector<Node>& nodes) {
   const bool image = layer.kind == OpKind::conv2d;
   Shape shape = r.shape(layer.inputs[1]);
   const size_t outputs = shape[0], rank = factors.rank();
@@ -112,7 +112,12 @@ Node split_layer(Rewriter& r, const LowRank& factors, Node& layer) {
                 {layer.inputs[0], r.add_constant(std::move(shape), as_floats(factors.right()))},
                 {between},
                 layer.attributes};
-  first.name += "_low_rank";
+  // Plans, too, find layers by name.
+  const auto is_taken = [&](const Vector<Node>& others) {
+    return std::any_of(others.begin(), others.end(), [&](const Node& other) { return other.name == first.name; });
+  };
+  do first.name += "_low_rank";
+  while (is_taken(r.graph().nodes) || is_taken(nodes));
   first.attributes.min = -infinity;
   first.attributes.max = infinity;
   Attributes attributes;
@@ -146,7 +151,7 @@ void split_if_smaller(Rewriter& r, double error, Node& layer, Vector<Node>* node
                    .macs_before = cost.macs,
                    .macs_after = cost.macs - cost.macs / weights.size() * saved,
                    .error = factors.error()});
-  nodes->push_back(split_layer(r, factors, layer));
+  nodes->push_back(split_layer(r, factors, layer, *nodes));
   done->back().other = nodes->back().name;
 }
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -578,6 +579,20 @@ TEST(SplitLowRank, ErrorsAreThoseAskedFor) {
     EXPECT_NEAR(done[0].error, std::sqrt(left / all), 1e-6);
     EXPECT_LE(done[0].error, error);
     EXPECT_GT(std::sqrt(before / all), error);
+  }
+}
+
+TEST(SplitLowRank, NamesRemainUnique) {
+  std::vector<double> singular(256);
+  for (size_t i = 0; i < singular.size(); ++i) singular[i] = std::pow(0.9, static_cast<double>(i));
+  Graph graph = layer_with({2, 256}, {256, 256}, with_values(256, 256, singular));
+  for (const double error : {0.01, 0.5}) {
+    Vector<Transform> done;
+    expect_ok(split_low_rank(graph, error, &done));
+    EXPECT_FALSE(done.empty()) << error;
+    std::set<std::string> names;
+    for (const Node& node : graph.nodes) names.insert(node.name.c_str());
+    EXPECT_EQ(names.size(), graph.nodes.size()) << error;
   }
 }
 
