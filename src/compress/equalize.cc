@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -10,6 +9,7 @@
 #include "base/search.h"
 #include "base/status.h"
 #include "compress/graph_values.h"
+#include "compress/linear_layer.h"
 #include "graph/ir/kinds.h"
 #include "graph/ir/rules.h"
 
@@ -32,10 +32,6 @@ bool has_upper_limit(const Node& node) {
 bool clamps_at_zero(const Node& node) {
   const Attributes& a = node.attributes;
   return !kind_of(node.kind).has(Kind::clamps) || ((a.min == 0 || a.min == -infinity) && a.max >= 0);
-}
-
-size_t count_of(const Shape& shape) {
-  return std::accumulate(shape.begin(), shape.end(), size_t{1}, std::multiplies<>());
 }
 
 // The mean of the ranges that are not 0.
@@ -126,7 +122,7 @@ bool Equalization::is_homogeneous(const Graph& graph, const Node& node) const {
       if (tensor_of(graph, input).constant >= 0) {
         return add_constant(*scratch, String(), QN_F32, shape, constant_floats(graph, input));
       }
-      Vector<float> values(count_of(shape));
+      Vector<float> values(product_of(shape));
       for (float& value : values) value = std::uniform_real_distribution<float>(-4, 4)(random);
       for (float& value : values) value *= is_scalable(input) ? factor : 1;
       return add_constant(*scratch, String(), QN_F32, shape, values.data());
@@ -233,7 +229,7 @@ void Equalization::scale(const Vector<double>& factors, Graph& graph) const {
     const Vector<Vector<uint32_t>>& sets = channels_.set_of[t];
     const Shape& shape = graph.tensors[t].shape;
     const float* const before = constant_floats(graph, static_cast<int>(t));
-    const size_t columns = shape.back(), count = count_of(shape);
+    const size_t columns = shape.back(), count = product_of(shape);
     Vector<float> values(count);
     for (size_t i = 0; i < count; ++i) {
       const double of_column = weights ? factor(sets.back(), i % columns) : 1;

@@ -45,6 +45,12 @@ bool is_pointwise(Rewriter& r, const Node& layer) {
   return weights[1] * weights[2] == 1 && a.stride.h * a.stride.w == 1 && p.top + p.bottom + p.left + p.right == 0;
 }
 
+size_t product_of(const Shape& shape, size_t from) {
+  size_t product = 1;
+  for (size_t d = from; d < shape.size(); ++d) product *= shape[d];
+  return product;
+}
+
 size_t nonzeros_of(std::span<const float> values) {
   return values.size() - static_cast<size_t>(std::count(values.begin(), values.end(), 0.0f));
 }

@@ -27,6 +27,9 @@ bool is_pointwise(Rewriter& r, const Node& layer);
 
 inline bool has_bias(const Node& layer) { return layer.inputs.size() > 2 && layer.inputs[2] != no_tensor; }
 
+// The product of the dimensions of a shape, from one on.
+size_t product_of(const Shape& shape, size_t from = 0);
+
 size_t nonzeros_of(std::span<const float> values);
 
 // The same values, in rows of `columns`.

@@ -33,12 +33,6 @@ constexpr double steps_per_price = 12, bias_steps_per_price = 8;
 constexpr size_t rounded_together = 64;  // weights of a channel, before others make up for them
 constexpr double rounding = 1e-5;        // sums of products are floats: what they are off by, and more
 
-size_t product_of(const Vector<size_t>& shape, size_t from) {
-  size_t product = 1;
-  for (size_t d = from; d < shape.size(); ++d) product *= shape[d];
-  return product;
-}
-
 Axis axis_of(size_t in, size_t kernel, size_t stride, size_t dilation, size_t before, size_t after) {
   return {
       kernel, stride, dilation, before, after, in, window_output(in, kernel, stride, dilation, before, after, false)};
@@ -253,7 +247,7 @@ qn_status Reconstruction::add(const float* real, const void* quantized, const Ve
   const auto* const floats = static_cast<const float*>(quantized);
   const Window window = window_of(node_, weights_.shape, shape);
   const size_t of_group = depth_ / window.taps(), channels = of_group * groups_;  // of the input
-  const size_t images = product_of(shape, 0) / (window.h.in * window.w.in * channels);
+  const size_t images = product_of(shape) / (window.h.in * window.w.in * channels);
   const size_t outputs = images * window.pixels(), count = std::min(outputs, columns_);
   Vector<size_t> chosen(count);
   for (size_t i = 0; i < count; ++i) chosen[i] = outputs <= columns_ ? i : generator_() % outputs;

@@ -6,7 +6,7 @@
 //       "model": "90f0c2a1",
 //       "layers": {
 //         "conv1": {"keep": true},
-//         "fire[2-5]/.*": {"bits": 4, "block": 32},
+//         "fire[2-5]/.*": {"bits": 4},
 //         "conv10": {"bits": 2.5, "sparsity": 0.75, "pattern": "8x1"}
 //       }
 //     }
